@@ -29,7 +29,7 @@ double seconds_for(Tier& tier, const Setting& setting, const Scenario& scenario,
     const auto history = tier.play(scenario, c, setting, {.limit = std::chrono::seconds(60)});
     const auto verdict = judge(scenario, c, history);
     if (verdict.kind == Verdict::Kind::pass) continue;
-    std::fprintf(stderr, "%s\n", verdict.findings.front().text.c_str());
+    std::fprintf(stderr, "%s\n", verdict.findings.front().diagnosis.c_str());
     std::exit(1);
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -7,6 +7,7 @@
 #include "harness/verdict/trace.h"
 #include "harness/worlds/sim/world.h"
 #include "harness/worlds/subject.h"
+#include "reports/table_text.h"
 
 #include <sys/mman.h>
 
@@ -65,7 +66,7 @@ Json report_on(const sim::SimReport& played, const History& history) {
   return {{"ranks", ranks},
           {"is_usable", !played.has_frozen_ranks},
           {"diverges", apart ? apart->text : ""},
-          {"ladder", ladder(history)}};
+          {"ladder", reports::lines_of(ladder(history))}};
 }
 
 Json simulated(const WorldSpec& spec, void* body) {

@@ -1,7 +1,6 @@
 #include "reports/fit.h"
 
 #include "harness/base/text.h"
-#include "harness/verdict/columns.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +8,6 @@
 namespace lockstep::reports {
 
 namespace {
-
-constexpr size_t kGap = 2;  // blanks between two cells
 
 using Letters = std::vector<std::string>;  // each takes one column of a terminal
 
@@ -26,10 +23,6 @@ Letters letters_of(const std::string& line) {
   return letters;
 }
 
-void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
-  lines.insert(lines.end(), more.begin(), more.end());
-}
-
 size_t indent_of(const std::string& line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
@@ -42,75 +35,6 @@ size_t cell_count(const std::string& line) {
     if (at == std::string::npos) break;
   }
   return cells;
-}
-
-// A line of two cells is a label and its text.
-bool may_be_of_table(const std::string& line) {
-  return cell_count(line) > 2;
-}
-
-bool is_row_below(const std::string& line, const std::string& above) {
-  return may_be_of_table(line) && indent_of(line) == indent_of(above);
-}
-
-// The columns of a table: separated by two blanks or more in all of its lines.
-std::vector<std::vector<std::string>> cells_of(const std::vector<Letters>& lines, size_t indent) {
-  size_t widest = 0;
-  for (const auto& line : lines) widest = std::max(widest, line.size());
-  const auto is_blank = [&](size_t column) {
-    return std::all_of(lines.begin(), lines.end(), [&](const auto& line) {
-      return column >= line.size() || line[column] == " ";
-    });
-  };
-  std::vector<std::pair<size_t, size_t>> spans;  // begin and end
-  for (size_t column = indent; column < widest; ++column) {
-    if (is_blank(column)) continue;
-    const bool goes_on = !spans.empty() && column < spans.back().second + kGap;
-    if (goes_on)
-      spans.back().second = column + 1;
-    else
-      spans.emplace_back(column, column + 1);
-  }
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& line : lines) {
-    rows.emplace_back();
-    for (const auto& [first, behind] : spans) {
-      std::string cell;
-      for (size_t column = first; column < std::min(behind, line.size()); ++column)
-        cell += line[column];
-      const auto begin = std::min(cell.find_first_not_of(' '), cell.size());
-      rows.back().push_back(cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
-    }
-  }
-  return rows;
-}
-
-size_t width_of(const std::vector<std::string>& lines) {
-  size_t widest = 0;
-  for (const auto& line : lines) widest = std::max(widest, width(line));
-  return widest;
-}
-
-// The first `count` columns, a sign for the omitted ones, and the last column, which is a mark.
-std::vector<std::string> with_columns(const std::vector<std::vector<std::string>>& rows,
-                                      size_t count, const std::string& sign) {
-  std::vector<std::vector<std::string>> kept;
-  for (const auto& row : rows) {
-    kept.emplace_back(row.begin(), row.begin() + static_cast<long>(count));
-    kept.back().push_back(sign);
-    kept.back().push_back(row.back());
-  }
-  return in_columns(kept);
-}
-
-std::string cut(const std::string& line, const std::string& sign, size_t columns) {
-  if (width(line) <= columns) return line;
-  const auto first = [](const std::string& text, size_t count) {
-    const auto letters = letters_of(text);
-    return joined(Letters(letters.begin(), letters.begin() + static_cast<long>(count)), "");
-  };
-  if (columns <= width(sign)) return first(sign, columns);
-  return first(line, columns - width(sign)) + sign;
 }
 
 struct Manner {
@@ -182,52 +106,24 @@ std::vector<std::string> wrapped(const std::string& line, size_t columns) {
   return lines;
 }
 
-// "2 columns left out: ratio, ranks agree", from the table's first row; the last column is a mark.
-std::string left_out_text(const std::vector<std::string>& header, size_t kept) {
-  const std::vector<std::string> names(header.begin() + static_cast<long>(kept), header.end() - 1);
-  return std::to_string(names.size()) + (names.size() == 1 ? " column" : " columns") +
-         " left out: " + joined(names, ", ");
-}
-
-std::vector<std::string> fitted_table(const std::vector<std::string>& lines, const Style& style) {
-  if (width_of(lines) <= style.columns) return lines;
-  const size_t indent = indent_of(lines.front());
-  std::vector<Letters> letters;
-  for (const auto& line : lines) letters.push_back(letters_of(line));
-  const auto rows = cells_of(letters, indent);
-  const size_t column_count = rows.front().size();
-  std::vector<std::string> table;
-  if (column_count < 3) {
-    for (const auto& line : lines) append(table, wrapped(line, style.columns));
-    return table;
-  }
-  const auto sign = shown("…", style);
-  const std::string blanks(indent, ' ');
-  size_t kept = column_count - 1;
-  do {
-    table = with_columns(rows, --kept, sign);
-  } while (kept > 1 && indent + width_of(table) > style.columns);
-  for (auto& line : table) line = cut(blanks + line, sign, style.columns);
-  append(table, wrapped(blanks + sign + " " + left_out_text(rows.front(), kept), style.columns));
-  return table;
-}
-
 }  // namespace
 
 std::vector<std::string> fitted(const std::vector<std::string>& lines, const Style& style) {
   if (style.columns == 0) return lines;
   std::vector<std::string> out;
-  for (auto line = lines.begin(); line != lines.end();) {
-    auto behind = line + 1;
-    while (behind != lines.end() && may_be_of_table(*line) && is_row_below(*behind, *line))
-      ++behind;
-    if (behind - line > 1)
-      append(out, fitted_table({line, behind}, style));
-    else
-      append(out, wrapped(*line, style.columns));
-    line = behind;
-  }
+  for (const auto& line : lines)
+    for (auto& part : wrapped(line, style.columns)) out.push_back(std::move(part));
   return out;
+}
+
+std::string cut(const std::string& line, const std::string& sign, size_t columns) {
+  if (width(line) <= columns) return line;
+  const auto first = [](const std::string& text, size_t count) {
+    const auto letters = letters_of(text);
+    return joined(Letters(letters.begin(), letters.begin() + static_cast<long>(count)), "");
+  };
+  if (columns <= width(sign)) return first(sign, columns);
+  return first(line, columns - width(sign)) + sign;
 }
 
 std::string fitted_row(const std::string& line, const Style& style) {

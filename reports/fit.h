@@ -10,9 +10,12 @@ namespace lockstep::reports {
 
 // `lines`, none wider than `style.columns`, except for a single wider word, such as a path, which
 // stays whole so that it can be copied. Sentences are broken between words and indented, JSON
-// behind commas; commands are continued with a backslash; tables lose whole columns, mark where and
-// name what is left out.
+// behind commas; commands are continued with a backslash. Tables are fitted where they are laid
+// out: table_text.h.
 std::vector<std::string> fitted(const std::vector<std::string>& lines, const Style& style);
+
+// `line`, or as much of its beginning as fits, with the sign.
+std::string cut(const std::string& line, const std::string& sign, size_t columns);
 
 // One line of cells separated by two blanks: it loses its last cells.
 std::string fitted_row(const std::string& line, const Style& style);

@@ -2,9 +2,11 @@
 
 #include "harness/base/characters.h"
 #include "harness/cases/groups.h"
+#include "harness/verdict/finding_json.h"
 #include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/style.h"
+#include "reports/table_text.h"
 
 namespace lockstep::reports {
 
@@ -39,8 +41,11 @@ Json findings_json(const Findings& findings) {
   for (const auto& finding : findings)
     all.push_back({{"rule", one_line(finding.rule)},
                    {"pattern", one_line(finding.pattern)},
-                   {"where", one_line(finding.where)},
-                   {"text", finding.text}});
+                   {"where", one_line(finding.where.text())},
+                   {"text", text_of(finding)},
+                   {"diagnosis", finding.diagnosis},
+                   {"place", json_of(finding.where)},
+                   {"details", json_of(finding.details)}});
   return all;
 }
 

@@ -64,6 +64,11 @@ double At::share() const {
   return json_.get<double>();
 }
 
+double At::real() const {
+  if (!json_.is_number()) expected("a number");
+  return json_.get<double>();
+}
+
 int64_t At::whole(int64_t least, int64_t most) const {
   const bool fits =
       json_.is_number_integer() &&

@@ -27,6 +27,7 @@ class At {
   std::string line() const;  // a text without line breaks and other control characters
   bool truth() const;
   double share() const;  // a number from 0 to 1
+  double real() const;   // any number
   int64_t whole(int64_t least, int64_t most) const;
   int number(int64_t least, int64_t most = std::numeric_limits<int>::max()) const;
   std::chrono::milliseconds time() const;  // of seconds, not negative

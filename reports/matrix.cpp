@@ -21,7 +21,7 @@ bool is_about_a_missing_part(const std::string& reason) {
 }
 
 std::string reason_of(const Result& result) {
-  return result.worst.findings.empty() ? "" : legible(result.worst.findings.front().text);
+  return result.worst.findings.empty() ? "" : legible(result.worst.findings.front().diagnosis);
 }
 
 Cell cell_of(const Result& result) {

@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/coverage.h"
+#include "reports/findings_file.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/result_checks.h"
@@ -82,14 +83,6 @@ std::optional<RunShard> shard_at(const At& at) {
   const auto shard = shard_of(at.text());
   if (!shard || shard_text(*shard) != at.text()) at.expected("a shard such as \"2/5\", or null");
   return shard;
-}
-
-Findings findings_of(const At& at) {
-  Findings findings;
-  for (const auto& one : at.elements())
-    findings.push_back(
-        {one["rule"].line(), one["pattern"].line(), one["where"].line(), one["text"].text()});
-  return findings;
 }
 
 Shrunk shrunk_of(const At& at) {

@@ -4,7 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/case_text.h"
-#include "reports/style.h"
+#include "reports/table_text.h"
 
 namespace lockstep::reports {
 
@@ -17,15 +17,6 @@ const Finding* first_finding(const Result& result) {
 void append(std::vector<std::string>& lines, std::vector<std::string> more) {
   lines.insert(lines.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
-}
-
-// The text of a finding after the diagnosis: a heading, then an indented table.
-std::vector<std::string> table_of(const Finding& finding) {
-  const auto text = split(finding.text, '\n');
-  std::vector<std::string> lines;
-  for (size_t i = 1; i < text.size(); ++i)
-    lines.push_back((i == 1 || text[i].starts_with(' ') ? "  " : "    ") + text[i]);
-  return lines;
 }
 
 // "played 5 times: pass 3 times, fail, pass".
@@ -83,17 +74,18 @@ std::string more_text(const Result& result) {
   if (count < 2) return "";
   const Finding& next = result.worst.findings[1];
   return "and " + counted(count - 1, "more finding") + ", the next at " +
-         (next.where.empty() ? next.rule : next.where);
+         (next.where.empty() ? next.rule : next.where.text());
 }
 
-std::vector<std::string> remark_lines(const Finding& remark) {
-  std::vector<std::string> lines{"  remark: " + split(remark.text, '\n').front()};
-  append(lines, table_of(remark));
+std::vector<std::string> remark_lines(const Finding& remark, const Style& style) {
+  std::vector<std::string> lines{"  remark: " + remark.diagnosis};
+  append(lines, shown_below(remark, style));
   return lines;
 }
 
 // The story of a result without its other signatures.
-std::vector<std::string> story_of_one(const Result& result, const std::string& program) {
+std::vector<std::string> story_of_one(const Result& result, const std::string& program,
+                                      const Style& style) {
   if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
   const bool certain = result.kind != Result::Kind::inconclusive;
   std::vector<std::string> lines{(certain ? "✗ " : "? ") + rule_of(result)};
@@ -102,7 +94,7 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
     append(lines, labelled("found in", {count}));
   if (result.failure) append(lines, case_lines(*result.failure));
   append(lines, archived_line(result));
-  if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
+  if (const auto* finding = first_finding(result)) append(lines, shown_below(*finding, style));
   if (const auto more = more_text(result); !more.empty()) lines.push_back("  " + more);
   if (result.failure)
     append(lines, where_to_go_on(result, program));
@@ -122,7 +114,7 @@ std::string rule_of(const Result& result) {
 
 std::string diagnosis_of(const Result& result) {
   const auto* finding = first_finding(result);
-  const auto first = finding ? split(finding->text, '\n').front() : "";
+  const auto first = finding ? finding->diagnosis : "";
   if (result.kind != Result::Kind::flaky || !result.failure) return first;
   return runs_text(*result.failure) + "; the first " + std::string(name_of(result.worst.kind)) +
          ": " + first;
@@ -160,7 +152,7 @@ StoryParts story_parts(const Result& result, const std::string& program) {
                    .more = more_text(result),
                    .replay = replay_command(result, program),
                    .read = read_command(result, program)};
-  if (const auto* finding = first_finding(result)) parts.shown = table_of(*finding);
+  if (const auto* finding = first_finding(result)) parts.shown = shown_below(*finding);
   if (!result.failure) return parts;
   parts.smallest_case = case_lines(*result.failure);
   append(parts.smallest_case, archived_line(result));
@@ -169,15 +161,16 @@ StoryParts story_parts(const Result& result, const std::string& program) {
   return parts;
 }
 
-std::vector<std::string> story(const Result& result, const std::string& program) {
+std::vector<std::string> story(const Result& result, const std::string& program,
+                               const Style& style) {
   std::vector<std::string> lines;
   for (const auto& one : by_signature(result)) {
     if (!lines.empty()) lines.emplace_back();
-    append(lines, story_of_one(one, program));
+    append(lines, story_of_one(one, program, style));
   }
   for (const auto& remark : result.remarks) {
     if (!lines.empty()) lines.emplace_back();
-    append(lines, remark_lines(remark));
+    append(lines, remark_lines(remark, style));
   }
   return lines;
 }

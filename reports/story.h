@@ -3,6 +3,7 @@
 #pragma once
 
 #include "harness/cases/result.h"
+#include "reports/style.h"
 
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@ namespace lockstep::reports {
 // The rule that does not hold, one sentence. A flaky result breaks a rule of its own.
 std::string rule_of(const Result& result);
 
-// The first line of the diagnosis.
+// The diagnosis of the first finding.
 std::string diagnosis_of(const Result& result);
 
 // The command that replays the failing case; `program` is how to start the program. Empty where the
@@ -36,7 +37,9 @@ struct StoryParts {
 StoryParts story_parts(const Result& result, const std::string& program);
 
 // The whole story without the result's own line and without colour; it may hold Unicode. Each of
-// several signatures has its own story, after an empty line. Empty for a pass and a skip.
-std::vector<std::string> story(const Result& result, const std::string& program);
+// several signatures has its own story, after an empty line. Empty for a pass and a skip. Its
+// tables fit the style; its sentences are not broken.
+std::vector<std::string> story(const Result& result, const std::string& program,
+                               const Style& style = {});
 
 }  // namespace lockstep::reports

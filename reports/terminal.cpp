@@ -171,7 +171,7 @@ std::string story_text(const Result& result, const std::string& program, const S
     text += "\n";
     part.clear();
   };
-  for (const auto& line : story(result, program))
+  for (const auto& line : story(result, program, style))
     if (line.empty())
       add();
     else

@@ -161,7 +161,7 @@ int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) 
   const auto shown = run_demo(demo, flags, known, std::move(alone));
   if (shown.result.kind == Result::Kind::skip)
     throw UsageError("subject " + shown.result.setting.subject + ": " +
-                     shown.result.worst.findings.front().text);
+                     shown.result.worst.findings.front().diagnosis);
   auto style = style_of_stdout(flags.colour);
   if (style.columns == 0) style.columns = kColumnsOfPaper;
   if (flags.guesses && shown.story && shown.story->question) ask(*shown.story->question, style);

@@ -7,7 +7,7 @@
 #include "cli/run/selection.h"
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "harness/verdict/columns.h"
+#include "reports/table_text.h"
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ int list_course(const Known& known) {
   size_t widest = 0;
   for (const auto& line : lines) widest = std::max(widest, line[1].size());
   for (auto& line : lines) line[1].append(widest - line[1].size(), ' ');
-  print(joined(in_columns(lines), "\n") + "\n");
+  print(joined(reports::in_columns(lines), "\n") + "\n");
   return kHeld;
 }
 

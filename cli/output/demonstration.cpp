@@ -2,11 +2,11 @@
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "harness/verdict/columns.h"
 #include "reports/fit.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
 #include "reports/story.h"
+#include "reports/table_text.h"
 #include "reports/terminal.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ std::string list_text(const Known& known) {
   std::vector<std::vector<std::string>> lines;
   for (const auto& demo : known.demos)
     lines.push_back({std::to_string(lines.size() + 1) + ". " + demo.name, demo.lesson});
-  return joined(in_columns(lines), "\n") + "\n";
+  return joined(reports::in_columns(lines), "\n") + "\n";
 }
 
 std::string beliefs_text(const Known& known) {
@@ -89,7 +89,7 @@ std::string beliefs_text(const Known& known) {
   for (const auto& belief : known.beliefs)
     lines.push_back({belief.name, belief.lesson + std::string(widest - belief.lesson.size(), ' '),
                      belief.proof.empty() ? "shown by itself alone" : belief.proof});
-  return joined(in_columns(lines), "\n") + "\n";
+  return joined(reports::in_columns(lines), "\n") + "\n";
 }
 
 std::string settings_text(const Demo& demo, const std::string& program) {
@@ -100,7 +100,7 @@ std::string settings_text(const Demo& demo, const std::string& program) {
   for (const auto& mistake : demo.mistakes)
     lines.push_back({"--wrong " + mistake.name, mistake.meaning});
   return shell_word(program) + " demo " + demo.name + ": " + demo.lesson + "\n  " +
-         joined(in_columns(lines), "\n  ") + "\n";
+         joined(reports::in_columns(lines), "\n  ") + "\n";
 }
 
 std::string demonstration_text(const Demonstration& shown, const Known& known,

@@ -1,8 +1,10 @@
 #include "cli/output/trace_output.h"
 
+#include "cli/output/report_files.h"
 #include "cli/usage.h"
 #include "harness/base/text.h"
 #include "harness/timeline/timeline.h"
+#include "reports/table_text.h"
 
 #include <cerrno>
 #include <cstring>
@@ -36,7 +38,9 @@ void write_beside(const std::filesystem::path& path, const recorded::RecordedRun
 std::string traced(const recorded::RecordedRun& run, const std::filesystem::path& out) {
   const auto timeline = recorded::timeline_of(run);
   write_beside(out, run, timeline);
-  return joined(recorded::timeline_text(run, timeline), "\n") + "\n\ntrace: " + out.string() + "\n";
+  const auto lines =
+      reports::lines_of(recorded::timeline_details(run, timeline), style_of_stdout("never"));
+  return joined(lines, "\n") + "\n\ntrace: " + out.string() + "\n";
 }
 
 }  // namespace lockstep::cli

@@ -1,9 +1,9 @@
 #include "cli/output/worked_example.h"
 
-#include "harness/verdict/columns.h"
 #include "harness/worlds/about.h"
 #include "harness/worlds/tiers.h"
 #include "reports/pictures/picture.h"
+#include "reports/table_text.h"
 
 #include <algorithm>
 #include <map>
@@ -63,7 +63,7 @@ std::vector<std::string> example_lines(const Verdict& verdict, const History& hi
   std::string first = "the smallest case, on " + std::to_string(history.size()) +
                       (history.size() == 1 ? " rank: " : " ranks: ") +
                       std::string(name_of(verdict.kind)) + collectives_text(history);
-  if (!verdict.findings.empty()) first += "; " + split(verdict.findings.front().text, '\n').front();
+  if (!verdict.findings.empty()) first += "; " + verdict.findings.front().diagnosis;
   std::vector<std::string> lines{first};
   const auto rows = shared_rows(history);
   const auto ranks = std::min(static_cast<size_t>(history.size()), kExampleRanks);
@@ -77,7 +77,7 @@ std::vector<std::string> example_lines(const Verdict& verdict, const History& hi
       cells.push_back(numbers_text(rows[i].by_rank[rank]));
   }
   if (!rows.empty())
-    for (const auto& line : in_columns(table)) lines.push_back(line);
+    for (const auto& line : reports::in_columns(table)) lines.push_back(line);
   if (rows.size() > kExampleRows)
     lines.push_back("and " + with_commas(static_cast<int64_t>(rows.size() - kExampleRows)) +
                     " more; replay -v shows all");

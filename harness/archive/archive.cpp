@@ -3,6 +3,7 @@
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "harness/cases/shown_fields.h"
+#include "harness/verdict/finding_json.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -176,7 +177,8 @@ void Archive::on_verdict(const Turn& turn, const History& history, const Verdict
   line["verdict"] = name_of(verdict.kind);
   if (!verdict.findings.empty()) {
     line["signature"] = verdict.signature();
-    line["text"] = verdict.findings.front().text;
+    line["text"] = verdict.findings.front().diagnosis;
+    line["details"] = json_of(verdict.findings.front().details);
   }
   if (history.size() > 0) line["history"] = hash_of(history);
   append(line);

@@ -12,7 +12,9 @@ constexpr char kTierBroke[] = "tier_broke";
 constexpr size_t kReplayEvery = 16;
 
 Verdict broken_tier(const std::string& why) {
-  return {Verdict::Kind::inconclusive, {{"The tier must play the case", kTierBroke, "", why}}};
+  Finding broke{"The tier must play the case", kTierBroke, "", why};
+  keep_first_line(broke);
+  return {Verdict::Kind::inconclusive, {std::move(broke)}};
 }
 
 Verdict not_repeatable() {
@@ -25,10 +27,9 @@ Verdict not_repeatable() {
 // The story says which schedule of many it was that failed.
 void name_schedule(const SchedulesTried& tried, Verdict& verdict) {
   if (tried.count == 0 || !is_failure(verdict.kind) || verdict.findings.empty()) return;
-  auto& text = verdict.findings.front().text;
-  const auto end = std::min(text.find('\n'), text.size());
-  text.insert(end, " (schedule " + with_commas(tried.count) + ": world.schedule.choices " +
-                       Json(tried.choices).dump() + ")");
+  verdict.findings.front().diagnosis += " (schedule " + with_commas(tried.count) +
+                                        ": world.schedule.choices " + Json(tried.choices).dump() +
+                                        ")";
 }
 
 }  // namespace

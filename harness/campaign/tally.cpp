@@ -1,6 +1,5 @@
 #include "harness/campaign/tally.h"
 
-#include "harness/base/text.h"
 #include "harness/cases/draw.h"
 #include "harness/cases/groups.h"
 #include "harness/cases/shown_fields.h"
@@ -16,8 +15,7 @@ namespace {
 constexpr int kInconclusiveMost = 3;
 
 std::string reason(const Verdict& verdict) {
-  return verdict.findings.empty() ? "no reason given"
-                                  : split(verdict.findings.front().text, '\n').front();
+  return verdict.findings.empty() ? "no reason given" : verdict.findings.front().diagnosis;
 }
 
 // The number of cases that are sorted by size together: a failure makes at most as many others

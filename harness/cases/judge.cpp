@@ -38,20 +38,24 @@ std::string injections_text(const RankHistory& rank) {
 
 constexpr int kSummaryRanksMost = 12;
 
-// One line for each rank: how it ended, where it was, and its last collective; and the ladder.
-std::string rank_summary(const History& history) {
-  std::string text;
+// For each rank how it ended, where it was, and its last collective; then the ladder.
+Details rank_summary(const History& history) {
+  Table ranks{.columns = {{"", Table::Holds::name}}, .rows = {}};
   for (int rank = 0; rank < std::min(history.size(), kSummaryRanksMost); ++rank) {
     const auto& is = history.ranks()[static_cast<size_t>(rank)];
-    text += "\n  rank " + std::to_string(rank) + "  " + std::string(name_of(is.ending.kind)) +
-            (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") + " " + moment_text(is.last) +
-            "; " + last_collective(history, rank) + injections_text(is);
+    ranks.rows.push_back({.cells = {{"rank " + std::to_string(rank)}},
+                          .remark = std::string(name_of(is.ending.kind)) +
+                                    (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") +
+                                    " " + moment_text(is.last) + "; " +
+                                    last_collective(history, rank) + injections_text(is),
+                          .rank = rank});
   }
+  Details details{std::move(ranks)};
   if (history.size() > kSummaryRanksMost)
-    text += "\n  and " + std::to_string(history.size() - kSummaryRanksMost) + " ranks more";
-  for (const auto& line : ladder(history)) text += "\n  " + line;
-  for (const auto& line : wavefront(history)) text += "\n  " + line;
-  return text;
+    details.push_back("and " + std::to_string(history.size() - kSummaryRanksMost) + " ranks more");
+  details += ladder(history);
+  details += wavefront(history);
+  return details;
 }
 
 std::vector<int> ranks_that(const History& history, std::initializer_list<Ending::Kind> kinds) {
@@ -92,7 +96,7 @@ Verdict crash(const History& history, int rank) {
           {{"Every rank must return from its program",
             mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
             "rank " + std::to_string(rank) + " " + moment_text(is.last),
-            (mismatch ? *mismatch + "; " + how : how) + rank_summary(history)}}};
+            mismatch ? *mismatch + "; " + how : how, rank_summary(history)}}};
 }
 
 std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
@@ -112,7 +116,7 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
   if (!cause && divergence_point) cause = divergence_point->text;
   return {Verdict::Kind::hang,
           {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
-            ranks_text(stuck), (cause ? *cause + "; " + who : who) + rank_summary(history)}}};
+            ranks_text(stuck), cause ? *cause + "; " + who : who, rank_summary(history)}}};
 }
 
 // Returns the rank among those that threw that explains the others: a rank that was waiting in a
@@ -141,8 +145,8 @@ std::optional<Verdict> judge_endings(const History& history) {
         Verdict::Kind::inconclusive,
         {{"A rank must have room for what it records and writes", "overflowed", ranks_text(full),
           "rank " + std::to_string(full.front()) +
-              " had no room: " + history.ranks()[static_cast<size_t>(full.front())].ending.why +
-              rank_summary(history)}}};
+              " had no room: " + history.ranks()[static_cast<size_t>(full.front())].ending.why,
+          rank_summary(history)}}};
   if (const auto threw = ranks_that(history, {Ending::Kind::threw}); !threw.empty())
     return crash(history, first_to_throw(history, threw));
   if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
@@ -150,7 +154,7 @@ std::optional<Verdict> judge_endings(const History& history) {
   if (const auto cut = ranks_that(history, {Ending::Kind::cut_off}); !cut.empty())
     return Verdict{Verdict::Kind::inconclusive,
                    {{"Every rank must say how it ended", "cut_off", ranks_text(cut),
-                     ranks_text(cut) + " stopped without an ending" + rank_summary(history)}}};
+                     ranks_text(cut) + " stopped without an ending", rank_summary(history)}}};
   return {};
 }
 
@@ -169,7 +173,7 @@ Findings mismatches(const History& history) {
   const auto mismatch = first_mismatch(history);
   if (!mismatch) return {};
   return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
-           *mismatch + rank_summary(history)}};
+           *mismatch, rank_summary(history)}};
 }
 
 // An injection that was planted and never struck has tested nothing. Late results and delays before
@@ -226,11 +230,11 @@ Verdict not_recorded(const History& history, int rank, const std::string& what) 
   const bool returned = is.ending.kind == Ending::Kind::returned;
   const auto text =
       returned ? what + "; " + last_record(is) : how_it_ended(history, rank) + "; " + what;
-  return {Verdict::Kind::fail,
-          {{"Every rank must record what the case is judged on",
-            returned ? "recorded_less" : std::string(name_of(is.ending.kind)),
-            "rank " + std::to_string(rank) + " " + moment_text(is.last),
-            text + rank_summary(history)}}};
+  return {
+      Verdict::Kind::fail,
+      {{"Every rank must record what the case is judged on",
+        returned ? "recorded_less" : std::string(name_of(is.ending.kind)),
+        "rank " + std::to_string(rank) + " " + moment_text(is.last), text, rank_summary(history)}}};
 }
 
 std::optional<Verdict> judge_refusals(const History& history) {
@@ -244,7 +248,8 @@ std::optional<Verdict> judge_refusals(const History& history) {
                  {{"All ranks must refuse a case, or none", "refused_by_some", ranks_text(refused),
                    ranks_text(refused) + " refused (" +
                        history.ranks()[static_cast<size_t>(refused.front())].ending.why +
-                       "), the others did not" + rank_summary(history)}}};
+                       "), the others did not",
+                   rank_summary(history)}}};
 }
 
 std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
@@ -265,9 +270,7 @@ std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
   return {};
 }
 
-}  // namespace
-
-Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
+Verdict judged(const Scenario& scenario, const Case& c, const History& history) {
   if (auto refusal = refusal_of(scenario, c)) return *refusal;
   if (!scenario.judges_endings) {
     if (auto verdict = judge_endings(history)) return *verdict;
@@ -294,6 +297,14 @@ Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
     return {Verdict::Kind::inconclusive,
             {{"A check must not throw", "check_threw", "", error.what()}}};
   }
+}
+
+}  // namespace
+
+Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
+  auto verdict = judged(scenario, c, history);
+  for (auto& finding : verdict.findings) keep_first_line(finding);
+  return verdict;
 }
 
 }  // namespace lockstep

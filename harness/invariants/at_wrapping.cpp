@@ -37,26 +37,28 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
 
 }  // namespace
 
-std::string unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
+Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
   auto models = models_at_wrapping(run.ranks.front());
   const auto& at_wrapping = models[row.of];
-  if (at_wrapping.trained.empty() || !row.by_rank.front()) return "";
+  if (at_wrapping.trained.empty() || !row.by_rank.front()) return {};
   std::vector<std::string> unfrozen, added;
   for (const auto& tensor : row.by_rank.front()->list->tensors)
     if (at_wrapping.frozen.contains(tensor.name))
       unfrozen.push_back(tensor.name);
     else if (!at_wrapping.trained.contains(tensor.name))
       added.push_back(tensor.name);
-  std::string text;
+  Details causes;
   if (!unfrozen.empty())
-    text += "\ncause: " + joined(unfrozen, ", ") +
-            " required no gradient as the model was wrapped, so that DistributedDataParallel does "
-            "not average theirs: unfreeze first, or wrap again";
+    causes.push_back(
+        "cause: " + joined(unfrozen, ", ") +
+        " required no gradient as the model was wrapped, so that DistributedDataParallel does "
+        "not average theirs: unfreeze first, or wrap again");
   if (!added.empty())
-    text += "\ncause: DistributedDataParallel did not have " + joined(added, ", ") +
-            " as the model was wrapped, or they required no gradient then, and does not average "
-            "theirs: add them first, or wrap again";
-  return text;
+    causes.push_back(
+        "cause: DistributedDataParallel did not have " + joined(added, ", ") +
+        " as the model was wrapped, or they required no gradient then, and does not average "
+        "theirs: add them first, or wrap again");
+  return causes;
 }
 
 }  // namespace lockstep::recorded

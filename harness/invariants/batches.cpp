@@ -83,6 +83,17 @@ SameBatches same_batches(const PassRow& row) {
   return out;
 }
 
+Details draws_of(const PassRow& row) {
+  Details draws;
+  constexpr size_t kRanksMost = 8;
+  for (size_t rank = 0; rank < std::min(row.by_rank.size(), kRanksMost); ++rank) {
+    const auto& indices = row.by_rank[rank].indices;
+    draws.push_back("rank " + std::to_string(rank) + " drew " + counted(indices.size(), "sample") +
+                    ": " + listed(indices));
+  }
+  return draws;
+}
+
 std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
   static const std::set<std::string> kKnown{"RandomSampler", "SequentialSampler"};
   struct Draws {

@@ -13,6 +13,9 @@ struct SameBatches {
 };
 SameBatches same_batches(const PassRow& row);
 
+// What each rank drew, a sentence each.
+Details draws_of(const PassRow& row);
+
 // Samples that no rank drew in any of several whole passes.
 std::optional<Finding> never_drawn(const std::vector<PassRow>& rows);
 

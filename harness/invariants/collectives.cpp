@@ -152,9 +152,10 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
                                      [](const Rank& rank) { return issued_by(rank) > 0; });
   if (text.empty() && !is_in_all) return {.why_not = "not every rank recorded a collective"};
   if (text.empty()) return judgement;
-  for (const auto& line : ladder(history)) text += "\n" + line;
-  for (const auto& line : wavefront(history)) text += "\n" + line;
-  judgement.findings.push_back({"", pattern, "", text + endings_text(run)});
+  auto details = ladder(history);
+  details += wavefront(history);
+  details += how_ranks_ended(run);
+  judgement.findings.push_back({"", pattern, "", text, std::move(details)});
   judgement.at = first_unlike(run, history);
   return judgement;
 }

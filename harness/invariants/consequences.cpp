@@ -1,6 +1,5 @@
 #include "harness/invariants/consequences.h"
 
-#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>
@@ -106,10 +105,9 @@ void fold_consequences(std::vector<NamedJudgement>& all) {
   };
   for (const auto& [one, root] : folded) {
     if (is_folded(root)) continue;
-    auto& text = root->judgement.findings.front().text;
-    if (roots.insert(root).second) text += "\nwhat follows from it:";
-    text += "\n  " + std::string(one->name) + ": " +
-            split(one->judgement.findings.front().text, '\n').front();
+    auto& details = root->judgement.findings.front().details;
+    if (roots.insert(root).second) details.push_back("what follows from it:");
+    details.push_back(std::string(one->name) + ": " + one->judgement.findings.front().diagnosis);
     one->judgement.why_not = "follows from " + std::string(root->name);
   }
 }

@@ -17,17 +17,6 @@ Judgement nothing_dealt(const RecordedRun& run) {
               run.ranks.size() == 1 ? "one rank alone" : "no loader or sampler dealt on all ranks"};
 }
 
-std::string drawn_text(const PassRow& row) {
-  std::string text;
-  constexpr size_t kRanksMost = 8;
-  for (size_t rank = 0; rank < std::min(row.by_rank.size(), kRanksMost); ++rank) {
-    const auto& pass = row.by_rank[rank];
-    text += "\nrank " + std::to_string(rank) + " drew " + counted(pass.indices.size(), "sample") +
-            ": " + listed(pass.indices);
-  }
-  return text;
-}
-
 // How often the ranks drew each sample, in total.
 std::map<int64_t, int64_t> counts_in(const PassRow& row) {
   std::map<int64_t, int64_t> counts;
@@ -59,7 +48,8 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
     return Finding{"", "not_a_partition", row.place(),
                    row.place() + ": " + counted(twice.size(), "sample") + " of " +
                        std::to_string(length) + " drawn more than once, where padding takes " +
-                       std::to_string(padding) + ": " + listed(twice) + drawn_text(row)};
+                       std::to_string(padding) + ": " + listed(twice),
+                   draws_of(row)};
   if (distinct < length - (drops ? length % world : 0) - tail) {
     std::vector<int64_t> never;
     for (int64_t index = 0; index < length && never.size() < 1000; ++index)
@@ -67,7 +57,8 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
     return Finding{"", "not_a_partition", row.place(),
                    row.place() + ": " + std::to_string(length - distinct) + " of " +
                        counted(static_cast<size_t>(length), "sample") +
-                       " drawn by no rank: " + listed(never) + drawn_text(row)};
+                       " drawn by no rank: " + listed(never),
+                   draws_of(row)};
   }
   return {};
 }
@@ -84,7 +75,8 @@ std::optional<Finding> not_split(const PassRow& row) {
   return Finding{"", "every_rank_draws_all", row.place(),
                  row.place() + ": every rank draws all " + std::to_string(first.length()) +
                      " samples of one dataset: its loader has a " + first.is->text("sampler") +
-                     ", which does not know the ranks" + drawn_text(row)};
+                     ", which does not know the ranks",
+                 draws_of(row)};
 }
 
 std::optional<Finding> other_content(const PassRow& row) {
@@ -183,9 +175,9 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
       if (judgement.remarks.empty()) judgement.remarks.push_back(std::move(*other));
       continue;
     }
-    other->text +=
-        "\none sampler splits it by number, so that ranks draw the same samples, and some that "
-        "others keep for validation: was it split with a seed of each rank's own?";
+    other->details.push_back(
+        "one sampler splits it by number, so that ranks draw the same samples, and some that "
+        "others keep for validation: was it split with a seed of each rank's own?");
     judgement.findings.push_back(std::move(*other));
     judgement.at = row.by_rank.front().last;
     return judgement;
@@ -257,8 +249,8 @@ Judgement orders_change(const RecordedRun& run) {
          row.place() + " has the order of " + before->place() + " on every rank: " +
              (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
                                std::to_string(epoch(row).value_or(0)) + " in both"
-                         : "set_epoch was called, on a sampler that does not use it") +
-             drawn_text(row)});
+                         : "set_epoch was called, on a sampler that does not use it"),
+         draws_of(row)});
     judgement.at = row.by_rank.front().last;
   }
   if (compared == 0)

@@ -145,23 +145,25 @@ bool updates_by_itself(const RecordedRun& run) {
 }
 
 // The causes of PyTorch's exceptions that name a symptom alone.
-std::string known_cause(const Rank& rank) {
+Details known_cause(const Rank& rank) {
   const auto& why = rank.history.ending.why;
   const auto has = [&](const char* words) { return why.find(words) != std::string::npos; };
   if (has("modified by an inplace operation")) {
     for (const auto& event : rank.history.events)
       if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "ddp_buffers")
-        return "\ncause: a second forward of " + changed_buffers(rank) +
-               ", in place, which the graph of the first one had saved: one forward for both "
-               "batches, or broadcast_buffers=False";
+        return {"cause: a second forward of " + changed_buffers(rank) +
+                ", in place, which the graph of the first one had saved: one forward for both "
+                "batches, or broadcast_buffers=False"};
   }
   if (has("marked as ready twice") || has("mark a variable ready only once"))
-    return "\ncause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
-           "(use_reentrant=False is the cure), or a module that several forwards share";
+    return {
+        "cause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
+        "(use_reentrant=False is the cure), or a module that several forwards share"};
   if (has("did not receive grad") || has("Expected to have finished reduction"))
-    return "\ncause: parameters of the forward take no part in the loss on some rank: "
-           "find_unused_parameters=True, or leave them out of the model";
-  return "";
+    return {
+        "cause: parameters of the forward take no part in the loss on some rank: "
+        "find_unused_parameters=True, or leave them out of the model"};
+  return {};
 }
 
 }  // namespace
@@ -186,14 +188,14 @@ std::string rank_text(const Rank& rank) {
   return "rank " + std::to_string(rank.number);
 }
 
-std::string endings_text(const RecordedRun& run) {
+Details how_ranks_ended(const RecordedRun& run) {
   constexpr size_t kMost = 12;
-  std::string text = "\nhow the ranks ended:";
+  Details details{"how the ranks ended:"};
   for (size_t rank = 0; rank < std::min(run.ranks.size(), kMost); ++rank)
-    text += "\n" + rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]);
+    details.push_back(rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]));
   if (run.ranks.size() > kMost)
-    text += "\nand " + counted(run.ranks.size() - kMost, "rank") + " more";
-  return text;
+    details.push_back("and " + counted(run.ranks.size() - kMost, "rank") + " more");
+  return details;
 }
 
 bool ended_badly(const Rank& rank) {
@@ -217,17 +219,19 @@ bool all_returned(const RecordedRun& run) {
 Judgement ranks_record_whole_run(const RecordedRun& run) {
   Judgement judgement{.compared = counted(run.ranks.size(), "rank"), .remarks = not_recorded(run)};
   if (const auto* lost = lost_before(first_that_failed(run), run)) {
-    judgement.findings.push_back({"", "lost", rank_text(*lost),
-                                  rank_text(*lost) + " " + how_it_ended(*lost) +
-                                      ", and its peers waited for it" + endings_text(run)});
+    judgement.findings.push_back(
+        {"", "lost", rank_text(*lost),
+         rank_text(*lost) + " " + how_it_ended(*lost) + ", and its peers waited for it",
+         how_ranks_ended(run)});
     judgement.at = lost->history.last;
     return judgement;
   }
   if (const auto* failed = first_that_failed(run)) {
-    judgement.findings.push_back({"", std::string(name_of(failed->history.ending.kind)),
-                                  rank_text(*failed),
-                                  rank_text(*failed) + " " + how_it_ended(*failed) +
-                                      known_cause(*failed) + endings_text(run)});
+    auto details = known_cause(*failed);
+    details += how_ranks_ended(run);
+    judgement.findings.push_back(
+        {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
+         rank_text(*failed) + " " + how_it_ended(*failed), std::move(details)});
     judgement.at = failed->history.last;
     judgement.is_victim = gave_up_waiting(*failed);
     return judgement;
@@ -244,13 +248,13 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
          "compared as each forward finds them"});
   else if (updates == 0 && all_returned(run))
     judgement.findings.push_back(
-        {"", "vacuous", "", "no rank recorded an update" + endings_text(run)});
+        {"", "vacuous", "", "no rank recorded an update", how_ranks_ended(run)});
   if (!judgement.findings.empty()) return judgement;
   for (const auto& rank : run.ranks)
     if (const auto kind = rank.history.ending.kind; kind != Kind::returned) {
-      judgement.findings.push_back(
-          {"", std::string(name_of(kind)), rank_text(rank),
-           rank_text(rank) + " " + how_it_ended(rank) + endings_text(run)});
+      judgement.findings.push_back({"", std::string(name_of(kind)), rank_text(rank),
+                                    rank_text(rank) + " " + how_it_ended(rank),
+                                    how_ranks_ended(run)});
       judgement.is_certain = false;
       break;
     }

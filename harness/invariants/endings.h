@@ -15,7 +15,7 @@ bool all_returned(const RecordedRun& run);
 
 std::string rank_text(const Rank& rank);
 
-// Lines that say how each rank ended.
-std::string endings_text(const RecordedRun& run);
+// Sentences that say how each rank ended.
+Details how_ranks_ended(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -1,7 +1,7 @@
 // The samples that evaluations draw when they are split over the ranks.
 #include "harness/base/text.h"
+#include "harness/invariants/batches.h"
 #include "harness/invariants/rows.h"
-#include "harness/recorded/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -91,11 +91,8 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
                         (is_combined ? "and a reduction after it counts them as often: "
                                      : "which counts them as often unless the program drops "
                                        "them: ") +
-                        listed(repeated)};
-    for (size_t rank = 0; rank < std::min<size_t>(row.by_rank.size(), 8); ++rank)
-      finding.text += "\nrank " + std::to_string(rank) + " drew " +
-                      counted(row.by_rank[rank].indices.size(), "sample") + ": " +
-                      listed(row.by_rank[rank].indices);
+                        listed(repeated),
+                    draws_of(row)};
     if (is_combined) {
       judgement.findings.push_back(std::move(finding));
       judgement.at = first.last;

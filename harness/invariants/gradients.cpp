@@ -103,8 +103,8 @@ std::optional<Finding> never_reached(const std::string& model,
   if (without.empty()) return {};
   return Finding{"", "never_a_gradient", without.front(),
                  counted(without.size(), "parameter") + " of " + std::to_string(parameters.size()) +
-                     " got no gradient on any rank in any backward, first " + without.front() +
-                     "\n" + joined(without, "\n")};
+                     " got no gradient on any rank in any backward, first " + without.front(),
+                 Details(without.begin(), without.end())};
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
     } else if (by_rank.front() == "synchronised" && (!row.is_divided() || has_comparison(row))) {
       ++compared;
       finding = difference_in(row, "gradients of " + row.of);
-      if (finding) finding->text += unknown_to_the_wrapper(run, row);
+      if (finding) finding->details += unknown_to_the_wrapper(run, row);
     }
     if (!finding) continue;
     judgement.findings.push_back(std::move(*finding));

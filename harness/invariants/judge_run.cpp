@@ -53,12 +53,11 @@ Verdict::Kind verdict_of(Result::Kind kind) {
   }
 }
 
-// Inserts the place behind the first line of a finding that does not say it.
-std::string with_place(const Finding& finding) {
-  const auto end = std::min(finding.text.find('\n'), finding.text.size());
-  if (finding.where.empty() || finding.text.substr(0, end).find(finding.where) != std::string::npos)
-    return finding.text;
-  return finding.text.substr(0, end) + "\nfirst at: " + finding.where + finding.text.substr(end);
+// Begins the details with the place that the diagnosis does not name.
+void add_place(Finding& finding) {
+  const auto where = finding.where.text();
+  if (finding.diagnosis.find(where) == std::string::npos)
+    finding.details.insert(finding.details.begin(), "first at: " + where);
 }
 
 bool is_allowed(const Allowances& allowances, std::string_view invariant) {
@@ -83,7 +82,7 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
   for (auto* all : {&judgement.findings, &judgement.remarks})
     for (auto& finding : *all) {
       finding.rule = one.rule;
-      finding.text = with_place(finding);
+      add_place(finding);
     }
   Result result{.scenario = std::string(one.name),
                 .claim = std::string(one.rule),

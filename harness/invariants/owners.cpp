@@ -149,7 +149,7 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
       auto text = "rank " + std::to_string(rank.number) + ": " + text_of(lacking->name) +
                   " gets gradients and belongs to no optimizer, which has others of " +
                   lacking->name.first;
-      if (others) text += "; " + others->text;
+      if (others) text += "; " + others->diagnosis;
       judgement.findings.push_back(
           {"", others ? "steps_other_tensors" : "in_no_optimizer",
            "step " + std::to_string(lacking->at.step) + ", " + text_of(lacking->name), text});

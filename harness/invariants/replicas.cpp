@@ -170,7 +170,7 @@ class Replicas {
                  "they were swapped or moved for that forward alone"});
       return;
     }
-    if (finding->pattern != "other_shape") finding->text += unknown_to_the_wrapper(run_, row);
+    if (finding->pattern != "other_shape") finding->details += unknown_to_the_wrapper(run_, row);
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
   }
@@ -191,11 +191,10 @@ class Replicas {
                           ? "other values than it had"
                           : "the values that it had");
     if (all_alike(texts)) return finding;
-    const auto table = finding->text.find('\n');
-    return Finding{"", "changed_on_some_ranks", finding->where,
-                   "parameters of " + row.of +
-                       " changed outside an update on some ranks alone: " + values_text(texts) +
-                       (table == std::string::npos ? "" : finding->text.substr(table))};
+    finding->pattern = "changed_on_some_ranks";
+    finding->diagnosis = "parameters of " + row.of +
+                         " changed outside an update on some ranks alone: " + values_text(texts);
+    return finding;
   }
 
   static bool same_bits(const Digests& a, const Digests& b) {

@@ -1,11 +1,11 @@
 #include "harness/invariants/rows.h"
 
 #include "harness/base/text.h"
-#include "harness/verdict/columns.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <tuple>
@@ -38,6 +38,18 @@ std::vector<std::string> texts_of(const std::vector<Digest>& by_rank) {
 
 bool same(const Digest& a, const Digest& b) {
   return a.bits == b.bits && a.is_missing() == b.is_missing();
+}
+
+Table table_of_norms(const std::vector<int>& ranks) {
+  Table table{.columns = {{"norm", Table::Holds::name}}, .rows = {}};
+  for (const int rank : ranks)
+    table.columns.push_back({"rank " + std::to_string(rank), Table::Holds::measure, rank});
+  return table;
+}
+
+Table::Cell cell_of(const Digest& is, const std::string& text, const Digest& first) {
+  const bool is_number = !is.is_missing() && std::isfinite(is.norm);
+  return {text, is_number ? std::optional(is.norm) : std::nullopt, !same(is, first)};
 }
 
 // A rank may have a row that the ranks before it lack.
@@ -241,11 +253,8 @@ std::optional<Finding> difference_in(const Row& row, const std::string& what) {
     return other;
   }
   const auto all = shared_in(row);
-  std::vector<std::vector<std::string>> table{{"norm"}};
   const auto shown = std::min(ranks.size(), kRanksShown);
-  for (size_t rank = 0; rank < shown; ++rank)
-    table.front().push_back("rank " + std::to_string(ranks[rank]));
-  table.front().emplace_back();
+  auto table = table_of_norms({ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown)});
   std::vector<std::string> first_texts;
   std::string first_name;
   size_t count = 0;
@@ -261,21 +270,23 @@ std::optional<Finding> difference_in(const Row& row, const std::string& what) {
       first_name = name;
     }
     if (count > kTensorsShown) continue;
-    std::vector<std::string> line(shown + 2);
-    line.front() = name;
-    if (count == 1) line.back() = "\u25c4";
+    auto& line = table.rows.emplace_back();
+    if (count == 1) line.mark = Table::Mark::first;
+    line.cells.resize(shown + 1);
+    line.cells.front() = {name};
     for (size_t at = 0; at < by_rank.size(); ++at)
       for (size_t rank = 0; rank < shown; ++rank)
-        if (ranks[rank] == by_rank[at].first) line[rank + 1] = texts[at];
-    table.push_back(std::move(line));
+        if (ranks[rank] == by_rank[at].first)
+          line.cells[rank + 1] = cell_of(digests[at], texts[at], digests.front());
   }
   if (count == 0) return {};
-  std::string text = what + ": " + std::to_string(count) + " of " + counted(all.size(), "tensor") +
-                     " differ, first " + first_name;
-  for (const auto& line : in_columns(table)) text += "\n" + line;
-  if (count > kTensorsShown) text += "\nand " + std::to_string(count - kTensorsShown) + " more";
+  Details details{std::move(table)};
+  if (count > kTensorsShown)
+    details.push_back("and " + std::to_string(count - kTensorsShown) + " more");
   return Finding{"", agreement_pattern(first_texts), place_of(row) + ", " + first_name,
-                 std::move(text)};
+                 what + ": " + std::to_string(count) + " of " + counted(all.size(), "tensor") +
+                     " differ, first " + first_name,
+                 std::move(details)};
 }
 
 }  // namespace lockstep::recorded

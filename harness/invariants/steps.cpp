@@ -29,13 +29,13 @@ std::vector<Deed> deeds_of(const Rank& rank) {
   return deeds;
 }
 
-std::string skipped_text(const Rank& rank, const Moment& at) {
+Details skipped_update(const Rank& rank, const Moment& at) {
   for (const auto& record : rank.records)
     if (const auto* fact = std::get_if<Fact>(&record.what);
         fact && fact->name == "skipped" && record.at.step == at.step)
-      return "\ncause: " + fact->text("by") + " skipped the update of " + fact->text("optimizer") +
-             " on rank " + std::to_string(rank.number);
-  return "";
+      return {"cause: " + fact->text("by") + " skipped the update of " + fact->text("optimizer") +
+              " on rank " + std::to_string(rank.number)};
+  return {};
 }
 
 // The first place at which two ranks did different things, though both went on.
@@ -56,11 +56,13 @@ std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& ru
     const bool is_skipped =
         here.what.starts_with("an update") != there.what.starts_with("an update");
     const auto place = "step " + std::to_string(here.at.step);
+    auto causes = skipped_update(run.ranks.front(), here.at);
+    causes += skipped_update(other, here.at);
     found = {Finding{"", is_skipped ? "skipped_update" : "other_order", place,
                      "in " + place + " " + rank_text(run.ranks.front()) + " made " + here.what +
                          ", and " + rank_text(other) + " " + there.what +
-                         (is_skipped ? " without an update before it" : "") +
-                         skipped_text(run.ranks.front(), here.at) + skipped_text(other, here.at)},
+                         (is_skipped ? " without an update before it" : ""),
+                     std::move(causes)},
              here.at};
   }
   return found;
@@ -74,7 +76,7 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   };
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   if (auto found = first_other_deed(run)) {
-    found->first.text += endings_text(run);
+    found->first.details += how_ranks_ended(run);
     judgement.findings.push_back(std::move(found->first));
     judgement.at = found->second;
     return judgement;
@@ -87,7 +89,8 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
             {"", "stopped_early", rank_text(rank),
              rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
                  rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
-                 ", " + other.history.last.phase + endings_text(run)});
+                 ", " + other.history.last.phase,
+             how_ranks_ended(run)});
         judgement.at = rank.history.last;
         return judgement;
       }

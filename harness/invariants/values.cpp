@@ -65,7 +65,7 @@ Judgement values_stay_finite(const RecordedRun& run) {
   if (!first) return judgement;
   if (const auto gradients = first_not_finite(run, "gradients");
       gradients && comes_before(gradients->first.at, first->first.at))
-    first->second.text += "\nbefore that: " + gradients->second.text;
+    first->second.details.push_back("before that: " + gradients->second.diagnosis);
   judgement.at = first->first.at;
   judgement.findings.push_back(std::move(first->second));
   return judgement;

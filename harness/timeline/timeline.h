@@ -3,6 +3,7 @@
 // guessed.
 #pragma once
 
+#include "harness/base/table.h"
 #include "harness/recorded/recorded_run.h"
 
 #include <iosfwd>
@@ -51,8 +52,8 @@ Overlap overlap_of(const RankTimeline& rank);
 // Collectives that stand for those which a recorder cannot see: "ddp_backward".
 bool stands_for_others(const Collective& collective);
 
-// Says in lines for a person what was sent, which rank waited for which, and where time went.
-std::vector<std::string> timeline_text(const RecordedRun& run, const Timeline& timeline);
+// Says in sentences and tables what was sent, which rank waited for which, and where time went.
+Details timeline_details(const RecordedRun& run, const Timeline& timeline);
 
 // The timeline in the format of Chrome's trace viewer and of Perfetto: a process a rank, with
 // tracks of its steps and of what the program did, and its collectives.

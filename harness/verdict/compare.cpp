@@ -88,17 +88,16 @@ std::vector<Contribution> others(const std::vector<Difference>& rows, size_t fir
 
 // Whether the ranks agree shows where to look: at what all ranks do alike, or at what one rank does
 // differently.
-std::string note(const Difference& is, const Diagnosis& diagnosis) {
+Details note(const Difference& is, const Diagnosis& diagnosis) {
   const auto same = [](const std::vector<TensorValue>& values) {
     return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
       return close(value, values.front(), nullptr);
     });
   };
-  if (is.row.by_rank.size() < 2 || !same(is.expected)) return "";
-  if (!same(is.row.by_rank)) return "\nnote: the ranks differ from each other";
-  return diagnosis.text == kOnlyTheReferenceShows
-             ? ""
-             : std::string("\nnote: ") + kOnlyTheReferenceShows;
+  if (is.row.by_rank.size() < 2 || !same(is.expected)) return {};
+  if (!same(is.row.by_rank)) return {"note: the ranks differ from each other"};
+  if (diagnosis.text == kOnlyTheReferenceShows) return {};
+  return {std::string("note: ") + kOnlyTheReferenceShows};
 }
 
 // The first explanation of the first wrong row whose pattern also explains every other wrong row of
@@ -124,6 +123,17 @@ std::optional<Diagnosis> explained(const std::vector<Difference>& rows, size_t f
   return {};
 }
 
+Finding finding(const std::string& rule, const Row& row, const FindingPlace& where,
+                const Diagnosis& diagnosis, Details details) {
+  details.insert(details.begin(), "first divergence: " + where.text());
+  return {.rule = rule,
+          .pattern = diagnosis.pattern,
+          .where = where,
+          .diagnosis = row.name + ": " + diagnosis.text,
+          .details = std::move(details),
+          .specificity = diagnosis.specificity};
+}
+
 Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
                 std::vector<Explanations> explanations) {
   const Difference& is = rows[first];
@@ -133,11 +143,11 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
       explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
   auto diagnosis = explained(rows, first, explanations);
   if (!diagnosis) diagnosis = diagnose(is, {}, rows);
-  const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
-  return {rule, diagnosis->pattern, where,
-          is.row.name + ": " + diagnosis->text + "\nfirst divergence: " + where + "\n" +
-              joined(divergence(rows, first), "\n") + note(is, *diagnosis),
-          diagnosis->specificity};
+  auto details = divergence(rows, first);
+  details += note(is, *diagnosis);
+  return finding(rule, is.row,
+                 place(is.row, is.expected[wrong_ranks(is).front()], first_element(is)), *diagnosis,
+                 std::move(details));
 }
 
 // True if both fit in one table: rows of one moment, recorded by as many ranks.
@@ -177,11 +187,8 @@ Findings alike(const std::string& rule, const std::vector<Row>& rows) {
       if (stand_together(one, other)) of_the_moment.push_back(other);
     }
     const auto diagnosis = diagnose_disagreement(one, of_the_moment);
-    const auto where = place(one, one.by_rank.front(), first_element(is));
-    return {{rule, diagnosis.pattern, where,
-             one.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
-                 joined(disagreement(of_the_moment, first), "\n"),
-             diagnosis.specificity}};
+    return {finding(rule, one, place(one, one.by_rank.front(), first_element(is)), diagnosis,
+                    disagreement(of_the_moment, first))};
   }
   return {};
 }

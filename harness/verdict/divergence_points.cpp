@@ -1,5 +1,4 @@
 // Finds where the ranks of a group diverge: see trace.h.
-#include "harness/verdict/columns.h"
 #include "harness/verdict/ladders.h"
 #include "harness/verdict/trace.h"
 
@@ -183,24 +182,28 @@ std::optional<FirstDivergence> first_divergence_point(const History& history) {
                          .sequence = divergence_point->at};
 }
 
-std::vector<std::string> ladder(const History& history) {
+Details ladder(const History& history) {
   const auto all = ladders(history);
   const auto divergence_point = find_divergence_point(all, history);
   if (!divergence_point) return {};
   const auto& [group, rungs, members, at, ranks] = *divergence_point;
-  std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
-  for (const int rank : ranks) lines.front().push_back("rank " + std::to_string(rank));
-  lines.front().push_back(ranks.size() == members.size() ? ""
-                                                         : "of " + std::to_string(members.size()));
+  using Holds = Table::Holds;
+  Table table{.columns = {{group == kWorld ? "collective" : group, Holds::name}}, .rows = {}};
+  for (const int rank : ranks)
+    table.columns.push_back({"rank " + std::to_string(rank), Holds::measure, rank});
+  if (ranks.size() < members.size())
+    table.heading_of_remarks = "of " + std::to_string(members.size());
   for (auto rung = rungs.lower_bound(at - kRungsBefore);
        rung != rungs.end() && rung->first <= at + kRungsBehind; ++rung) {
-    std::vector<std::string> line{"#" + std::to_string(rung->first) + " " +
-                                  text_of(common(rung->second))};
-    for (const int rank : ranks) line.push_back(cell(rung->second, common(rung->second), rank));
-    line.push_back(rung->first == at ? "\u25c4" : "");
-    lines.push_back(std::move(line));
+    const auto& most = common(rung->second);
+    auto& row = table.rows.emplace_back();
+    row.cells.push_back({"#" + std::to_string(rung->first) + " " + text_of(most)});
+    for (const int rank : ranks)
+      row.cells.push_back(
+          {.text = cell(rung->second, most, rank), .is_wrong = parts(rung->second, most, rank)});
+    if (rung->first == at) row.mark = Table::Mark::first;
   }
-  return in_columns(lines);
+  return {std::move(table)};
 }
 
 std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history) {

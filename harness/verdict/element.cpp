@@ -44,14 +44,20 @@ std::string number(double value, int digits) {
   return text;
 }
 
-std::string index_text(const TensorValue& value, size_t flat) {
-  std::vector<std::string> index(value.shape.size());
+std::vector<int64_t> index_of(const TensorValue& value, size_t flat) {
+  std::vector<int64_t> index(value.shape.size());
   for (size_t d = value.shape.size(); d-- > 0;) {
     const auto size = static_cast<size_t>(std::max<int64_t>(1, value.shape[d]));
-    index[d] = std::to_string(flat % size);
+    index[d] = static_cast<int64_t>(flat % size);
     flat /= size;
   }
-  return index.empty() ? "" : "[" + joined(index, ", ") + "]";
+  return index;
+}
+
+std::string index_text(const std::vector<int64_t>& index) {
+  std::vector<std::string> texts;
+  for (const auto at : index) texts.push_back(std::to_string(at));
+  return texts.empty() ? "" : "[" + joined(texts, ", ") + "]";
 }
 
 size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
@@ -95,26 +101,27 @@ int digits_for(const std::vector<const TensorValue*>& values, size_t flat) {
   return 9;
 }
 
-std::string ratio_text(const Element& seen, const Element& wanted) {
-  if (!seen.value || !wanted.value || *wanted.value == 0) return kNothing;
+Element ratio(const Element& seen, const Element& wanted) {
+  if (!seen.value || !wanted.value || *wanted.value == 0) return {};
   const double ratio = *seen.value / *wanted.value;
-  if (!std::isfinite(ratio)) return kNothing;
+  if (!std::isfinite(ratio)) return {};
   // Doubles cannot represent the difference, so the ratio would claim that there is none.
   if (seen.text != wanted.text && std::abs(*wanted.value) >= 0x1p53 && std::abs(ratio - 1) < 1e-3)
-    return kNothing;
+    return {};
   char text[40];
   const bool plain = ratio == 0 || (std::abs(ratio) >= 1e-3 && std::abs(ratio) < 1e4);
   std::snprintf(text, sizeof(text), plain ? "%.3f" : "%.3g", ratio);
-  return text;
+  return {text, ratio};
 }
 
-std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of) {
-  if (!seen.value || !wanted.value || is_whole(of.dtype)) return kNothing;
-  if (!std::isfinite(*seen.value) || !std::isfinite(*wanted.value)) return kNothing;
+Element ulps_between(const Element& seen, const Element& wanted, const TensorValue& of) {
+  if (!seen.value || !wanted.value || is_whole(of.dtype)) return {};
+  if (!std::isfinite(*seen.value) || !std::isfinite(*wanted.value)) return {};
   // The count of all numbers between a number and zero, or beyond it, means nothing.
   const auto sign = [](double value) { return (value > 0) - (value < 0); };
-  if (sign(*seen.value) != sign(*wanted.value)) return kNothing;
-  return with_commas(ulp_distance(*seen.value, *wanted.value, of.dtype));
+  if (sign(*seen.value) != sign(*wanted.value)) return {};
+  const auto ulps = ulp_distance(*seen.value, *wanted.value, of.dtype);
+  return {with_commas(ulps), static_cast<double>(ulps)};
 }
 
 double distance(const Element& seen, const Element& wanted) {

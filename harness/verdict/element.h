@@ -10,7 +10,7 @@ inline constexpr char kNothing[] = "–";
 
 struct Element {
   std::string text = kNothing;
-  std::optional<double> value;  // none where the value has no such element
+  std::optional<double> value = {};  // none where the value has no such element
 };
 
 bool is_whole(const std::string& dtype);  // of whole numbers or truth values
@@ -20,8 +20,11 @@ bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
 // And with as many bytes; a truncated value has fewer.
 bool comparable(const TensorValue& a, const TensorValue& b);
 
-// "[1, 0]" for a row-major index; nothing for a value without dimensions.
-std::string index_text(const TensorValue& value, size_t flat);
+// The index of an element, in a value's dimensions, by its row-major number.
+std::vector<int64_t> index_of(const TensorValue& value, size_t flat);
+
+// "[1, 0]"; nothing for a value without dimensions.
+std::string index_text(const std::vector<int64_t>& index);
 
 // The first element that is not as close as `bound` allows, or the count of elements; 0 where dtype
 // or shape differ. A null bound allows no distance.
@@ -36,7 +39,7 @@ Element element(const TensorValue& value, size_t flat, int digits);
 int digits_for(const std::vector<const TensorValue*>& values, size_t flat);
 
 double distance(const Element& seen, const Element& wanted);  // infinite where one alone is NaN
-std::string ratio_text(const Element& seen, const Element& wanted);
-std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of);
+Element ratio(const Element& seen, const Element& wanted);
+Element ulps_between(const Element& seen, const Element& wanted, const TensorValue& of);
 
 }  // namespace lockstep

@@ -96,9 +96,9 @@ std::optional<std::string> first_mismatch(const History& history) {
   return {};
 }
 
-std::vector<std::string> wavefront(const History& history) {
+Details wavefront(const History& history) {
   const auto all = ladders(history);
-  std::vector<std::string> lines;
+  Details lines;
   if (all.size() < 2) return lines;
   for (const auto& [group, rungs] : all) {
     std::map<std::string, std::vector<int>> where;  // by what their last collective is up to

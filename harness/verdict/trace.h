@@ -1,6 +1,7 @@
 // Compares the ranks' collectives with each other: pure functions of a history.
 #pragma once
 
+#include "harness/base/table.h"
 #include "harness/history/history.h"
 
 #include <string>
@@ -48,18 +49,18 @@ struct FirstDivergence {
 };
 std::optional<FirstDivergence> first_divergence_point(const History& history);
 
-// The rungs around that place, a line each, below a line of headings: for every rank whether its
-// collective is done, waits, was another one or is missing. Where there are many ranks, only those
-// that differ and a few others. Empty where no group diverges.
-std::vector<std::string> ladder(const History& history);
+// The rungs around that place as a table, a row each: for every rank whether its collective is
+// done, waits, was another one or is missing. Where there are many ranks, only those that differ
+// and a few others. Empty where no group diverges.
+Details ladder(const History& history);
 
 // Returns what each rank of the group issued at the first place where the ranks diverge, for the
 // ranks that the ladder shows; for a rank that is missing there the last it issued in the group, if
 // any. Empty where no group diverges.
 std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history);
 
-// How far each group has come, a line each: "ranks 0,1: rank 0 done with #3; rank 1 in #3". Empty
-// where there is only one group, whose ladder shows everything.
-std::vector<std::string> wavefront(const History& history);
+// How far each group has come, a sentence each: "ranks 0,1: rank 0 done with #3; rank 1 in #3".
+// Empty where there is only one group, whose ladder shows everything.
+Details wavefront(const History& history);
 
 }  // namespace lockstep

@@ -1,12 +1,28 @@
 #include "harness/verdict/verdict.h"
 
+#include "harness/base/text.h"
+#include "harness/verdict/element.h"
+
 #include <iterator>
 
 namespace lockstep {
 
+std::string FindingPlace::text() const {
+  return at ? "step " + std::to_string(at->step) + ", " + at->phase + ", " + record +
+                  index_text(index)
+            : words;
+}
+
 Findings& operator+=(Findings& all, Findings more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   return all;
+}
+
+void keep_first_line(Finding& finding) {
+  auto lines = split(finding.diagnosis, '\n');
+  finding.diagnosis = lines.front();
+  finding.details.insert(finding.details.begin(), std::make_move_iterator(lines.begin() + 1),
+                         std::make_move_iterator(lines.end()));
 }
 
 std::string Verdict::signature() const {

@@ -1,24 +1,53 @@
 // Findings of checks, and the verdict that a judge makes of them.
 #pragma once
 
+#include "harness/base/table.h"
 #include "harness/history/history.h"
 
 namespace lockstep {
+
+// Where a rule is broken: at one element of a record at a moment, or at what words name: "rank 1".
+// Places with the same text are the same.
+struct FindingPlace {
+  FindingPlace() = default;
+  FindingPlace(std::string in_words) : words(std::move(in_words)) {}
+  FindingPlace(const char* in_words) : words(in_words) {}
+  FindingPlace(Moment moment, std::string of_record, std::vector<int64_t> of_element = {})
+      : at(std::move(moment)), record(std::move(of_record)), index(std::move(of_element)) {}
+
+  std::string text() const;  // "step 1, after, w[1, 1]"
+  bool empty() const { return !at && words.empty(); }
+  friend bool operator==(const FindingPlace& a, const FindingPlace& b) {
+    return a.text() == b.text();
+  }
+
+  std::string words;
+  std::optional<Moment> at;  // none: only words name the place
+  std::string record;
+  std::vector<int64_t> index;  // of the element
+};
 
 // How much a pattern explains: which ranks differ; a relation between the numbers; or what a known
 // mistake would do, as every pattern does that is neither.
 enum class Specificity { which_ranks, relation, explanation };
 
 // One broken rule, as shown by one history. `rule` is the sentence that does not hold; `pattern`
-// names what the numbers show ("sum_not_average"), or is empty; `where` is the first place; `text`
-// is the diagnosis, one line, then any table that shows it.
+// names what the numbers show ("sum_not_average"), or is empty; `where` is the first place;
+// `diagnosis` is one sentence, and `details` are what shows it.
 struct Finding {
-  std::string rule, pattern, where, text;
+  std::string rule, pattern;
+  FindingPlace where;
+  std::string diagnosis;
+  Details details = {};
   Specificity specificity = Specificity::explanation;  // of the pattern
   bool operator==(const Finding&) const = default;
 };
 using Findings = std::vector<Finding>;
 Findings& operator+=(Findings& all, Findings more);
+
+// Moves all but the first line of the diagnosis to the details: an exception that it quotes may
+// have several.
+void keep_first_line(Finding& finding);
 
 struct Verdict {
   // In order of precedence: where several hold, the first in this list is the verdict.

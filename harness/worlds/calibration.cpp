@@ -118,7 +118,7 @@ Calibration calibrate(SingleThreaded alone, int ranks) {
   const auto history = lanes[0]->play(scenario, c, {.subject = "none"}, {kLimit});
   const auto verdict = judge(scenario, c, history);
   if (verdict.kind != Verdict::Kind::pass)
-    throw TierError("this machine cannot be timed: " + verdict.findings.front().text);
+    throw TierError("this machine cannot be timed: " + verdict.findings.front().diagnosis);
   return calibrated(history);
 }
 

@@ -1,6 +1,5 @@
 #include "reports/pages/shown_case.h"
 
-#include "harness/base/text.h"
 #include "harness/verdict/trace.h"
 #include "reports/pictures/communication.h"
 #include "reports/pictures/observed.h"
@@ -15,40 +14,12 @@ void add(std::vector<Picture>& pictures, std::optional<Picture> one) {
   if (one && pictures.size() < kPicturesOfACase) pictures.push_back(std::move(*one));
 }
 
-// The place that "step 1, after backward, w[1, 0]" means.
-struct Place {
-  Moment at;
-  std::string name;
-  std::vector<int64_t> index;
-};
-
-std::optional<Place> place_of(const std::string& where) {
-  constexpr std::string_view kStep = "step ";
-  const auto first = where.find(", ");
-  if (!where.starts_with(kStep) || first == std::string::npos) return {};
-  const auto second = where.find(", ", first + 2);
-  const auto step = parsed_int(where.substr(kStep.size(), first - kStep.size()));
-  if (!step || second == std::string::npos) return {};
-  Place place{.at = {static_cast<int>(*step), where.substr(first + 2, second - first - 2)},
-              .name = where.substr(second + 2),
-              .index = {}};
-  const auto bracket = place.name.rfind('[');
-  if (bracket == std::string::npos || !place.name.ends_with(']')) return place;
-  for (const auto& part :
-       split(place.name.substr(bracket + 1, place.name.size() - bracket - 2), ','))
-    if (const auto index =
-            parsed_int(part.substr(std::min(part.size(), part.find_first_not_of(' ')))))
-      place.index.push_back(*index);
-  place.name.resize(bracket);
-  return place;
-}
-
-// The row-major number of that element in the ranks' value.
-size_t element_of(const Place& place, const History& history) {
+// The row-major number of the element of a place in the ranks' value.
+size_t element_of(const FindingPlace& place, const History& history) {
   for (const auto& rank : history.ranks())
     for (const auto& event : rank.events) {
       const auto* seen = std::get_if<Observation>(&event.what);
-      if (!seen || event.at != place.at || seen->name != place.name) continue;
+      if (!seen || event.at != place.at || seen->name != place.record) continue;
       if (seen->value.shape.size() != place.index.size()) return 0;
       int64_t flat = 0;
       for (size_t i = 0; i < place.index.size(); ++i)
@@ -72,10 +43,10 @@ std::vector<Picture> pictures_of_failure(const Result& result, const History* hi
   const auto& finding = result.worst.findings.front();
   add(pictures, divergence_picture(finding));
   if (!history) return pictures;
-  if (const auto place = place_of(finding.where)) {
-    add(pictures, series_picture(*history, place->name, element_of(*place, *history)));
+  if (const auto& place = finding.where; place.at) {
+    add(pictures, series_picture(*history, place.record, element_of(place, *history)));
     add(pictures, index_picture(*history));
-    add(pictures, held_picture(*history, place->at, Differences::marked));
+    add(pictures, held_picture(*history, *place.at, Differences::marked));
   }
   if (ended_badly(result.kind)) add(pictures, communication_picture(*history));
   if (pictures.empty()) {

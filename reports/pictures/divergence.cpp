@@ -1,160 +1,91 @@
-// The table of a finding as a picture: what divergence.h of core wrote, read back from a finding,
-// so that a stored run has it too.
-#include "harness/base/text.h"
+// The table of a finding as a picture.
 #include "reports/pictures/aggregate.h"
 #include "reports/pictures/observed.h"
-#include "reports/style.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 namespace lockstep::reports {
 
 namespace {
 
-using Cells = std::vector<std::string>;
+using Holds = Table::Holds;
 
-// The cells of a line: two blanks and more are between them.
-Cells cells_of(const std::string& line) {
-  Cells cells;
-  for (size_t at = 0; at < line.size();) {
-    const size_t begin = line.find_first_not_of(' ', at);
-    if (begin == std::string::npos) break;
-    const size_t end = std::min(line.find("  ", begin), line.size());
-    cells.push_back(line.substr(begin, end - begin));
-    at = end;
-  }
-  return cells;
-}
-
-struct Column {
-  size_t place;
-  Label label;
-};
-
-// The columns with values: the reference's and the ranks'.
-std::vector<Column> columns_of(const Cells& header) {
-  std::vector<Column> columns;
-  for (size_t place = 1; place < header.size(); ++place) {
-    if (header[place] == "reference") columns.push_back({place, {"reference", kReference}});
-    if (!header[place].starts_with("rank ")) continue;
-    if (const auto rank = parsed_int(header[place].substr(5)))
-      columns.push_back({place, rank_label(static_cast<int>(*rank))});
-  }
+// The numbers of the columns with values: the reference's and the ranks'.
+std::vector<size_t> columns_of(const Table& table) {
+  std::vector<size_t> columns;
+  for (size_t column = 0; column < table.columns.size(); ++column)
+    if (table.columns[column].holds == Holds::reference ||
+        table.columns[column].holds == Holds::value)
+      columns.push_back(column);
   return columns;
 }
 
-std::optional<double> number_in(const std::string& text) {
-  std::string digits = text;
-  std::erase(digits, ',');
-  char* end = nullptr;
-  const double value = std::strtod(digits.c_str(), &end);
-  const bool is_all = !digits.empty() && end == digits.c_str() + digits.size();
-  return is_all && std::isfinite(value) ? std::optional(value) : std::nullopt;
+// The first table of values that a finding has: two columns of them at least.
+const Table* table_of(const Finding& finding) {
+  for (const auto& detail : finding.details)
+    if (const auto* table = std::get_if<Table>(&detail);
+        table && columns_of(*table).size() > 1 && !table->rows.empty())
+      return table;
+  return nullptr;
 }
 
-struct Table {
-  std::vector<Column> columns;
-  std::vector<Cells> rows;
-};
-
-std::optional<Table> table_of(const Finding& finding) {
-  Table table;
-  size_t least = 0;
-  for (const auto& line : split(finding.text, '\n')) {
-    const auto cells = cells_of(line);
-    if (table.columns.empty()) {
-      if (cells.size() > 2 && cells.front() == "name") {
-        table.columns = columns_of(cells);
-        least = cells.size();
-      }
-      continue;
-    }
-    if (cells.size() < least) break;  // what follows the table
-    table.rows.push_back(cells);
-  }
-  if (table.columns.size() < 2 || table.rows.empty()) return {};
-  return table;
+Label label_of(const Table::Column& column, int rank) {
+  if (column.holds == Holds::reference) return {"reference", kReference};
+  return rank < 0 ? Label{column.heading} : rank_label(rank);
 }
 
-// A value is marked in the lines that are wrong, where it is not that of the first column.
-Mark mark_of(const Table& table, const Cells& row, const Column& column) {
-  const bool is_wrong_row = row.back() == "◄" || row.back() == "✗";
-  return is_wrong_row && row[column.place] != row[table.columns.front().place] ? Mark::wrong
-                                                                               : Mark::plain;
+Cell cell_of(const Table::Cell& cell) {
+  return {cell.text, cell.is_wrong ? Mark::wrong : Mark::plain};
 }
 
-Bars bars_of(const Table& table) {
+Bars bars_of(const Table& table, const std::vector<size_t>& columns) {
   Bars bars{.value_axis = "value", .groups = {}};
   for (const auto& row : table.rows) {
-    auto& group = bars.groups.emplace_back(Bars::Group{row.front(), {}});
-    for (const auto& column : table.columns)
-      group.bars.push_back({column.label, number_in(row[column.place]).value_or(0),
-                            row[column.place], mark_of(table, row, column)});
+    auto& group = bars.groups.emplace_back(Bars::Group{row.cells.front().text, {}});
+    for (const auto at : columns) {
+      const auto& column = table.columns[at];
+      const auto& [text, mark] = cell_of(row.cells[at]);
+      group.bars.push_back({label_of(column, column.rank < 0 ? row.rank : column.rank),
+                            row.cells[at].number.value_or(0), text, mark});
+    }
   }
   return bars;
 }
 
-Grid grid_of(const Table& table) {
+Grid grid_of(const Table& table, const std::vector<size_t>& columns) {
   Grid grid{.column_axis = "record", .columns = {{"", {}}}, .rows = {}};
-  for (const auto& row : table.rows) grid.columns[0].names.push_back(row.front());
-  for (const auto& column : table.columns) {
-    auto& line = grid.rows.emplace_back(Grid::Row{column.label, {}});
-    for (const auto& row : table.rows)
-      line.cells.push_back({row[column.place], mark_of(table, row, column)});
+  for (const auto& row : table.rows) grid.columns[0].names.push_back(row.cells.front().text);
+  for (const auto at : columns) {
+    const auto& column = table.columns[at];
+    auto& line = grid.rows.emplace_back(Grid::Row{label_of(column, column.rank), {}});
+    for (const auto& row : table.rows) line.cells.push_back(cell_of(row.cells[at]));
   }
   return grid;
-}
-
-// The picture of a finding with a line for each rank: "rank 0  0.25  reference 0.125  (distance
-// ...)".
-std::optional<Picture> rank_lines_picture(const Finding& finding) {
-  constexpr std::string_view kReferenceWord = "reference ";
-  Bars bars{.value_axis = finding.where, .groups = {}};
-  for (const auto& line : split(finding.text, '\n')) {
-    const auto cells = cells_of(line);
-    if (cells.size() < 3 || !cells[0].starts_with("rank ") || !cells[2].starts_with(kReferenceWord))
-      continue;
-    const auto rank = parsed_int(cells[0].substr(5));
-    const auto right = cells[2].substr(kReferenceWord.size());
-    const auto held = number_in(cells[1]), wanted = number_in(right);
-    if (!rank || !held || !wanted) return {};
-    const auto label = rank_label(static_cast<int>(*rank));
-    bars.groups.push_back(
-        {label.text,
-         {{{"reference", kReference}, *wanted, right},
-          {label, *held, cells[1], cells[1] == right ? Mark::plain : Mark::wrong}}});
-  }
-  if (bars.groups.empty()) return {};
-  return within_marks({.title = "Where the ranks and the reference part",
-                       .caption = split(finding.text, '\n').front(),
-                       .body = std::move(bars),
-                       .key = {{Mark::wrong, "not the value of the reference"}}});
 }
 
 }  // namespace
 
 std::optional<Picture> divergence_picture(const Finding& finding) {
-  const auto table = table_of(finding);
-  if (!table) return rank_lines_picture(finding);
-  bool all_numbers = true;
-  for (const auto& row : table->rows)
-    for (const auto& column : table->columns)
-      all_numbers = all_numbers && number_in(row[column.place]).has_value();
-  const auto& first = table->columns.front().label;
-  const bool has_reference = first.rank == kReference;
+  const auto* const table = table_of(finding);
+  if (!table) return {};
+  const auto columns = columns_of(*table);
+  const bool all_numbers =
+      std::all_of(table->rows.begin(), table->rows.end(), [&](const Table::Row& row) {
+        return std::all_of(columns.begin(), columns.end(),
+                           [&](size_t column) { return row.cells[column].number.has_value(); });
+      });
+  const auto& first = table->columns[columns.front()];
+  const bool has_reference = first.holds == Holds::reference;
   Picture picture{
       .title = "Where the ranks " + std::string(has_reference ? "and the reference part" : "part"),
-      .caption = split(finding.text, '\n').front(),
+      .caption = finding.diagnosis.empty() ? finding.where.text() : finding.diagnosis,
       .body = Grid(),
-      .key = {{Mark::wrong, has_reference ? "not the value of the reference"
-                                          : "not the value of " + first.text}}};
+      .key = {{Mark::wrong,
+               "not the value of " + std::string(has_reference ? "the " : "") + first.heading}}};
   if (all_numbers)
-    picture.body = bars_of(*table);
+    picture.body = bars_of(*table, columns);
   else
-    picture.body = grid_of(*table);
-  if (picture.caption.empty()) picture.caption = finding.where;
+    picture.body = grid_of(*table, columns);
   return within_marks(std::move(picture));
 }
 

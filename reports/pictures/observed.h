@@ -28,8 +28,8 @@ std::optional<Picture> series_picture(const History& history, const std::string&
 // The name of the record that changes most often, running statistics first; "": none changes.
 std::string changing_record(const History& history);
 
-// The table of a finding, as compare.h writes it: the ranks' values beside the reference's as bars,
-// or in a grid where some are no numbers.
+// The table of a finding: the ranks' values beside the reference's as bars, or in a grid where some
+// are no numbers.
 std::optional<Picture> divergence_picture(const Finding& finding);
 
 }  // namespace lockstep::reports

@@ -84,7 +84,7 @@ Findings gradients_are_defined(const std::vector<Row>& gradients) {
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
       if (row.by_rank[rank].bytes.empty())
         return {{"A backward must leave a gradient of every parameter", "no_gradient",
-                 "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " + row.name,
+                 FindingPlace(row.at, row.name),
                  row.name + ": rank " + std::to_string(rank) + " has no gradient"}};
   return {};
 }

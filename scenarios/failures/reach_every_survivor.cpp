@@ -134,12 +134,12 @@ Findings survivors_throw(const Training& c, const History& h) {
     if (rank == planted.rank) continue;
     const auto wrong = wrong_about(h.ranks()[static_cast<size_t>(rank)].ending, in_our_words);
     if (!wrong) continue;
-    std::string text = "rank " + std::to_string(rank) + " received no error about rank " +
-                       std::to_string(planted.rank) + ", which was struck by '" + planted.kind +
-                       "' at " + text_of(planted) + ": " + wrong->text;
-    for (const auto& line : ladder(h)) text += "\n  " + line;
     out.push_back({"Every survivor must receive an exception that names the operation",
-                   wrong->pattern, "rank " + std::to_string(rank), text});
+                   wrong->pattern, "rank " + std::to_string(rank),
+                   "rank " + std::to_string(rank) + " received no error about rank " +
+                       std::to_string(planted.rank) + ", which was struck by '" + planted.kind +
+                       "' at " + text_of(planted) + ": " + wrong->text,
+                   ladder(h)});
   }
   return out;
 }

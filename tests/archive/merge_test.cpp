@@ -146,7 +146,7 @@ TEST(Merge, TheFirstFailureByNumberDecidesAndWhatIsBehindItIsNotCounted) {
   const auto run = merged(shards_of({script}, 3));
   const auto& result = run.results.at(0);
   EXPECT_EQ(result.failure->number, 7);
-  EXPECT_EQ(result.worst.findings.at(0).text, "case 7");
+  EXPECT_EQ(result.worst.findings.at(0).diagnosis, "case 7");
   EXPECT_EQ(result.judged, 7);
   EXPECT_EQ(result.took, std::chrono::milliseconds(30)) << "times are added up";
 }

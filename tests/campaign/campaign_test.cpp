@@ -148,7 +148,7 @@ TEST(Campaign, ATierThatIsLostEndsTheCampaignAndSaysWhy) {
   EXPECT_EQ(played, 3);
   ASSERT_EQ(run.results.size(), 2u);
   EXPECT_EQ(run.results.at(1).kind, Result::Kind::inconclusive);
-  EXPECT_EQ(run.results.at(1).worst.findings.at(0).text, "rank 1 is gone");
+  EXPECT_EQ(run.results.at(1).worst.findings.at(0).diagnosis, "rank 1 is gone");
   EXPECT_EQ(run.not_finished.at(0).reason, "rank 1 is gone");
   EXPECT_FALSE(run.interrupted);
 }

@@ -135,7 +135,7 @@ TEST(CaseRun, ABrokenTierIsInconclusiveAndNotAFailure) {
     return recorded(c, 0);
   });
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::inconclusive);
-  EXPECT_EQ(run.results.at(0).worst.findings.at(0).text, "the server process is gone");
+  EXPECT_EQ(run.results.at(0).worst.findings.at(0).diagnosis, "the server process is gone");
 }
 
 }  // namespace

@@ -146,7 +146,11 @@ Findings none_saw_wrong(const Planted&, const History& history) {
       if (as_integers(value) == std::vector<int64_t>{2})
         return {{"Every rank must say why", "wrong_sentence", "step 0", "it says something else"}};
       if (as_integers(value) == std::vector<int64_t>{3})
-        return {{"No rank may see a one", "every_rank_differs", "step 0", "a rank saw something",
+        return {{"No rank may see a one",
+                 "every_rank_differs",
+                 "step 0",
+                 "a rank saw something",
+                 {},
                  Specificity::which_ranks}};
     }
   return {};

@@ -231,7 +231,7 @@ TEST(Tally, ARunWhoseDrawnCasesMissAShareFailsWithoutACase) {
   const auto missed = all_pass(job_with_shares(1000));
   EXPECT_EQ(missed.kind, Result::Kind::fail);
   EXPECT_EQ(missed.worst.findings.at(0).pattern, "label_missed");
-  EXPECT_EQ(missed.worst.findings.at(0).text,
+  EXPECT_EQ(missed.worst.findings.at(0).diagnosis,
             "hard: 0 of 40 drawn cases (0 %), at least 25 % required");
   EXPECT_FALSE(missed.failure);
   EXPECT_EQ(missed.judged, 42);

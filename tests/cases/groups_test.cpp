@@ -68,7 +68,7 @@ TEST(Groups, AResultThatHoldsAndMissesAShareFailsAndAnotherStaysWhatItIs) {
   EXPECT_EQ(result.kind, Result::Kind::fail);
   ASSERT_EQ(result.worst.findings.size(), 1u);
   EXPECT_EQ(result.worst.findings[0].pattern, "label_missed");
-  EXPECT_EQ(result.worst.findings[0].text, share_text({"hard", 0.2}, result));
+  EXPECT_EQ(result.worst.findings[0].diagnosis, share_text({"hard", 0.2}, result));
   auto met = drawn(100, 20);
   judge_shares(met);
   EXPECT_EQ(met.kind, Result::Kind::pass);

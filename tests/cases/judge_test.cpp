@@ -1,4 +1,5 @@
 #include "harness/cases/scenario.h"
+#include "reports/table_text.h"
 
 #include <gtest/gtest.h>
 
@@ -72,7 +73,7 @@ TEST(Judge, CollectivesThatDoNotMatchAreTheCauseOfACrashAndOfAHang) {
   for (const auto& end : {aborted, stuck}) {
     const auto verdict = judged({reducing(end, 2), reducing(end, 3)});
     EXPECT_EQ(verdict.findings.at(0).pattern, "mismatched_collectives");
-    EXPECT_EQ(verdict.findings.at(0).text.find("collective #0 differs: rank 0 issued"), 0u);
+    EXPECT_EQ(verdict.findings.at(0).diagnosis.find("collective #0 differs: rank 0 issued"), 0u);
   }
 }
 
@@ -82,8 +83,8 @@ TEST(Judge, OfRanksThatThrewTheOneThatNoCollectiveKeptIsNamed) {
   const auto culprit = ending({Ending::Kind::threw, "its own mistake"});
   const auto verdict = judged({victim, culprit});
   EXPECT_EQ(verdict.kind, Kind::crash);
-  EXPECT_EQ(verdict.findings.at(0).text.find("rank 1 threw: its own mistake"), 0u)
-      << verdict.findings.at(0).text;
+  EXPECT_EQ(verdict.findings.at(0).diagnosis.find("rank 1 threw: its own mistake"), 0u)
+      << verdict.findings.at(0).diagnosis;
 }
 
 TEST(Judge, AnInjectionThatNeverStrikesIsInconclusive) {
@@ -115,7 +116,7 @@ TEST(Judge, LateResultsMayFindNothingAndDoNotStandForWhatDidNotStrike) {
 TEST(Judge, AHangNamesWhoNeverCame) {
   const Ending stuck{Ending::Kind::stuck, ""};
   const auto verdict = judged({reducing(stuck, 2), ending(kReturned)});
-  EXPECT_EQ(verdict.findings.at(0).text.find("rank 1 never issued collective #0"), 0u);
+  EXPECT_EQ(verdict.findings.at(0).diagnosis.find("rank 1 never issued collective #0"), 0u);
 }
 
 // Rank 1's part of #0 never left it; it went on, and waits in #1.
@@ -128,7 +129,7 @@ TEST(Judge, AHangNamesTheFirstCollectiveThatIsNotDoneEverywhere) {
   dropped.events.push_back(
       {{0, "p"},
        Collective{.op = "allreduce", .group = "world", .dtype = "float32", .sequence = 1}});
-  const auto text = judged({waits, dropped}).findings.at(0).text;
+  const auto text = reports::text_of(judged({waits, dropped}).findings.at(0));
   EXPECT_TRUE(text.starts_with(
       "rank 0 waits in collective #0, allreduce of 2 float32, which rank 1 completed; ranks 0, 1 "
       "did not return inside the deadline"))
@@ -149,7 +150,7 @@ TEST(Judge, AHangNamesWhatCameBeforeADifference) {
                                        .sequence = 1,
                                        .elements = rank == &a ? 3 : 4}});
   const auto finding = judged({a, b}).findings.at(0);
-  EXPECT_TRUE(finding.text.starts_with("rank 0 waits in collective #0")) << finding.text;
+  EXPECT_TRUE(finding.diagnosis.starts_with("rank 0 waits in collective #0")) << finding.diagnosis;
   EXPECT_EQ(finding.pattern, "stuck");
 }
 
@@ -171,8 +172,8 @@ TEST(Judge, NothingPassesVacuously) {
 TEST(Judge, ARankThatRecordedLessThanOthersLeadsTheStory) {
   const auto finding = judged({ending(kReturned), RankHistory{}}).findings.at(0);
   EXPECT_EQ(finding.pattern, "recorded_less");
-  EXPECT_TRUE(finding.text.starts_with("rank 1 recorded no observation; it recorded nothing"))
-      << finding.text;
+  EXPECT_TRUE(finding.diagnosis.starts_with("rank 1 recorded no observation; it recorded nothing"))
+      << finding.diagnosis;
 }
 
 Findings x_and_y(const Plain&, const History& h) {
@@ -186,9 +187,9 @@ TEST(Judge, ARecordThatOneRankLacksIsToldWithWhatThatRankDid) {
   has.events.push_back({{0, "p"}, Observation{"y", int64_values({1})}});
   const auto finding = judged({has, ending(kReturned)}, x_and_y).findings.at(0);
   EXPECT_EQ(finding.rule, "Every rank must record what the case is judged on");
-  EXPECT_TRUE(finding.text.starts_with(
+  EXPECT_TRUE(finding.diagnosis.starts_with(
       "rank 1 never recorded y at step 0, p, which rank 0 did; its last record is x, at step 0, p"))
-      << finding.text;
+      << finding.diagnosis;
 }
 
 // Where the checks judge endings they may ask for what a rank that ended early does not have.
@@ -203,11 +204,12 @@ TEST(Judge, ARankThatEndedOtherwiseLeadsTheStoryOfWhatWasNotRecorded) {
   const auto stuck = ended({Ending::Kind::stuck, ""});
   EXPECT_EQ(stuck.pattern, "stuck");
   EXPECT_TRUE(
-      stuck.text.starts_with("rank 1 did not return inside the deadline, at step 0, p; rank "
-                             "1 never recorded y"))
-      << stuck.text;
-  EXPECT_TRUE(ended({Ending::Kind::signalled, "SIGSEGV"})
-                  .text.starts_with("rank 1 was ended by SIGSEGV, at step 0, p; rank 1 never"));
+      stuck.diagnosis.starts_with("rank 1 did not return inside the deadline, at step 0, p; rank "
+                                  "1 never recorded y"))
+      << stuck.diagnosis;
+  EXPECT_TRUE(
+      ended({Ending::Kind::signalled, "SIGSEGV"})
+          .diagnosis.starts_with("rank 1 was ended by SIGSEGV, at step 0, p; rank 1 never"));
 }
 
 TEST(Judge, WhatACheckFoundLeadsBeforeWhatAnotherOneLacked) {
@@ -232,7 +234,8 @@ TEST(Judge, ASignalExplainsWhyThePeersThrew) {
                                ending({Ending::Kind::signalled, "SIGSEGV"})});
   EXPECT_EQ(verdict.kind, Kind::crash);
   EXPECT_EQ(verdict.findings.at(0).pattern, "signalled");
-  EXPECT_NE(verdict.findings.at(0).text.find("rank 1 was ended by SIGSEGV"), std::string::npos);
+  EXPECT_NE(verdict.findings.at(0).diagnosis.find("rank 1 was ended by SIGSEGV"),
+            std::string::npos);
 }
 
 TEST(Judge, ARankWithoutRoomExplainsWhyThePeersThrewOrWaited) {
@@ -240,7 +243,8 @@ TEST(Judge, ARankWithoutRoomExplainsWhyThePeersThrewOrWaited) {
     const auto verdict =
         judged({ending({kind, "no peer"}), ending({Ending::Kind::overflowed, "the disk is full"})});
     EXPECT_EQ(verdict.kind, Kind::inconclusive);
-    EXPECT_TRUE(verdict.findings.at(0).text.starts_with("rank 1 had no room: the disk is full"));
+    EXPECT_TRUE(
+        verdict.findings.at(0).diagnosis.starts_with("rank 1 had no room: the disk is full"));
   }
 }
 
@@ -254,9 +258,9 @@ TEST(Judge, AHangNamesWhoIsStuckAndWhatEachRankLastJoined) {
       {{0, "p"}, Collective{"allreduce", "world", "float32", 7, 1536, -1, false}});
   const auto verdict = judged({waits, ending(kReturned)});
   EXPECT_EQ(verdict.kind, Kind::hang);
-  EXPECT_NE(
-      verdict.findings.at(0).text.find("last collective #7 allreduce of 1,536 float32, not done"),
-      std::string::npos);
+  EXPECT_NE(reports::text_of(verdict.findings.at(0))
+                .find("last collective #7 allreduce of 1,536 float32, not done"),
+            std::string::npos);
 }
 
 TEST(Judge, AllRanksRefuseOrNone) {
@@ -264,7 +268,8 @@ TEST(Judge, AllRanksRefuseOrNone) {
   EXPECT_EQ(judged({ending(refused), ending(refused)}).kind, Kind::refused);
   const auto some = judged({ending(refused), ending(kReturned)}).findings.at(0);
   EXPECT_EQ(some.pattern, "refused_by_some");
-  EXPECT_TRUE(some.text.starts_with("rank 0 refused (no wrap), the others did not")) << some.text;
+  EXPECT_TRUE(some.diagnosis.starts_with("rank 0 refused (no wrap), the others did not"))
+      << some.diagnosis;
 }
 
 TEST(Judge, WhatIsLeftBehindIsALeak) {
@@ -289,7 +294,7 @@ TEST(JudgeEndings, OfRanksThatThrewInOneCollectiveTheFirstInTimeIsNamed) {
     }
     const auto verdict =
         judge(any, {"any", Json{{"world", {{"size", 2}}}}}, History(std::move(ranks)));
-    EXPECT_EQ(verdict.findings.at(0).where.substr(0, 6), "rank " + std::to_string(first));
+    EXPECT_EQ(verdict.findings.at(0).where.text().substr(0, 6), "rank " + std::to_string(first));
   }
 }
 

@@ -59,7 +59,7 @@ TEST(Precondition, ACaseThatDoesNotMeetItIsRefusedHoweverItEnded) {
     return judge(scenario_of_structs(), c, History(std::vector(static_cast<size_t>(size), rank)));
   };
   EXPECT_EQ(stuck_in(2).kind, Verdict::Kind::refused);
-  EXPECT_EQ(stuck_in(2).findings.at(0).text, "there must be three ranks");
+  EXPECT_EQ(stuck_in(2).findings.at(0).diagnosis, "there must be three ranks");
   EXPECT_EQ(refusal_of(scenario_of_structs(), scenario_of_structs().smallest()), stuck_in(2));
   EXPECT_EQ(stuck_in(3).kind, Verdict::Kind::hang);
 }

@@ -74,7 +74,9 @@ class OnGithub(ProgramCase):
     def test_texts_of_another_job_are_no_commands(self):
         def change(run):
             result = run["results"][0]
-            result["findings"][0]["text"] += "\n::error::planted\r::add-mask::planted\n##[error]planted"
+            finding, commands = result["findings"][0], "\n::error::planted\r::add-mask::planted\n##[error]planted"
+            finding["diagnosis"] += commands
+            finding["details"].append("a note" + commands)
             result["failure"]["tail"] = "::warning::planted\n::stop-commands::planted"
             result["failure"]["case_file"] = "x\n::error::planted"
             result["failure"]["logs"] = "x\n::error::planted"

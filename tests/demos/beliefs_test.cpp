@@ -18,7 +18,7 @@ constexpr size_t kCount = 32;
 
 std::string text_of(const Verdict& verdict) {
   return verdict.findings.empty() ? std::string(name_of(verdict.kind))
-                                  : verdict.findings.front().text;
+                                  : verdict.findings.front().diagnosis;
 }
 
 std::string finding_of(const Demo& belief, const Played& run) {

@@ -15,7 +15,7 @@ namespace {
 
 std::string text_of(const Verdict& verdict) {
   return verdict.findings.empty() ? std::string(name_of(verdict.kind))
-                                  : verdict.findings.front().text;
+                                  : verdict.findings.front().diagnosis;
 }
 
 void expect_drawn(const DemoStory& story) {

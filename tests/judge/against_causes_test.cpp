@@ -1,4 +1,5 @@
 // Why ranks part from one process, and when a comparison says nothing.
+#include "reports/table_text.h"
 #include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ TEST(OneProcessBesideRanks, IsNotJudgedWhereTheRunsBeginWithOtherParameters) {
   auto unseeded = one_process();
   change(unseeded.moved[0], "parameters", 0, times(1.5F));
   const auto of_one = values_follow_one_process(ranks_of(2), unseeded);
-  EXPECT_EQ(of_one.findings.at(0).text,
+  EXPECT_EQ(of_one.findings.at(0).diagnosis,
             "the two runs of one process begin with other parameters: seed the program");
   EXPECT_FALSE(of_one.is_certain);
 }
@@ -60,7 +61,8 @@ TEST(OneProcessBesideRanks, ToldFromAMeanOfMeans) {
   change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
   const auto finding = first_finding(run, one_process());
   EXPECT_EQ(finding.pattern, "average_of_averages");
-  EXPECT_NE(finding.text.find("mean of means: ranks have 512 and 489 terms"), std::string::npos);
+  EXPECT_NE(reports::text_of(finding).find("mean of means: ranks have 512 and 489 terms"),
+            std::string::npos);
 }
 
 TEST(OneProcessBesideRanks, ToldFromAMeanOfMeansOverTheBackwardsOfAStep) {
@@ -74,8 +76,9 @@ TEST(OneProcessBesideRanks, ToldFromAMeanOfMeansOverTheBackwardsOfAStep) {
   change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
   const auto finding = first_finding(run, one_process());
   EXPECT_EQ(finding.pattern, "average_of_averages");
-  EXPECT_NE(finding.text.find("mean of means: the backwards of rank 0 have 5 and 3 terms"),
-            std::string::npos);
+  EXPECT_NE(
+      reports::text_of(finding).find("mean of means: the backwards of rank 0 have 5 and 3 terms"),
+      std::string::npos);
 }
 
 TEST(OneProcessBesideRanks, ToldFromGradientsThatWereClippedBeforeTheyWereAveraged) {

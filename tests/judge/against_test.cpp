@@ -3,6 +3,7 @@
 
 #include "harness/invariants/judge_run.h"
 #include "harness/recorded/tolerance.h"
+#include "reports/table_text.h"
 #include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ TEST(OneProcessBesideRanks, ShowsTheFirstStepAndTensorThatPart) {
   const auto finding = first_finding(run, one_process());
   EXPECT_EQ(finding.pattern, "one_element_differs");
   EXPECT_EQ(finding.where, "step 1, backward, w[1]");
-  EXPECT_NE(finding.text.find("tolerance "), std::string::npos);
+  EXPECT_NE(reports::text_of(finding).find("tolerance "), std::string::npos);
 }
 
 TEST(OneProcessBesideRanks, ToldFromASumByItsFactor) {
@@ -119,9 +120,9 @@ TEST(OneProcessBesideRanks, HasTheirBatches) {
   const auto finding = batches_are_those_of_one_process(run, one).findings.at(0);
   EXPECT_EQ(finding.pattern, "other_batches");
   EXPECT_EQ(finding.where, "pass 0 of loader 0, batch 1");
-  EXPECT_NE(finding.text.find("the ranks alone drew 4; one process alone drew 5"),
+  EXPECT_NE(finding.diagnosis.find("the ranks alone drew 4; one process alone drew 5"),
             std::string::npos)
-      << finding.text;
+      << finding.diagnosis;
 }
 
 TEST(OneProcessBesideRanks, HasItsInvariantsBehindTheOthers) {

@@ -155,7 +155,7 @@ TEST(Invariants, HoldForARightRun) {
   for (const auto& invariant : invariants()) {
     const auto judgement = invariant.judge(run);
     EXPECT_TRUE(judgement.findings.empty())
-        << invariant.name << ": " << judgement.findings.front().text;
+        << invariant.name << ": " << judgement.findings.front().diagnosis;
     EXPECT_EQ(judgement.why_not.empty(), invariant.name != "gradients.differ_in_no_sync")
         << invariant.name;
   }
@@ -177,7 +177,7 @@ TEST(Invariants, EachFindsTheMistakeThatIsPlanted) {
     ASSERT_FALSE(judgement.findings.empty()) << mistake.invariant << " " << mistake.pattern;
     found.insert(mistake.invariant);
     EXPECT_EQ(judgement.findings.front().pattern, mistake.pattern) << mistake.invariant;
-    EXPECT_NE(judgement.findings.front().text, "") << mistake.invariant;
+    EXPECT_NE(judgement.findings.front().diagnosis, "") << mistake.invariant;
   }
   EXPECT_EQ(found.size(), invariants().size());
 }
@@ -206,7 +206,7 @@ TEST(Invariants, NameTheRankThatStandsAlone) {
   const auto finding = parameters_are_the_same(run).findings.front();
   EXPECT_EQ(finding.pattern, "one_rank_stands_alone");
   EXPECT_EQ(finding.where, "step 0, update, w1");
-  EXPECT_NE(finding.text.find("1 of 2 tensors differ, first w1\n"), std::string::npos);
+  EXPECT_NE(finding.diagnosis.find("1 of 2 tensors differ, first w1"), std::string::npos);
 }
 
 TEST(Invariants, CallARankThatWasCutOffInconclusive) {
@@ -271,8 +271,8 @@ TEST(Invariants, FindThatTwoRanksWaitInCollectivesOfWhichEachIsTheOthersOwn) {
   const auto findings = collectives_have_one_order(run).findings;
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings.front().pattern, "mismatched_collectives");
-  EXPECT_EQ(findings.front().text.find("rank 0 waited in collective #1 of "), 0u)
-      << findings.front().text;
+  EXPECT_EQ(findings.front().diagnosis.find("rank 0 waited in collective #1 of "), 0u)
+      << findings.front().diagnosis;
 }
 
 TEST(Invariants, CountNoForwardThatARecorderDidNotSee) {

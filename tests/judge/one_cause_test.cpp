@@ -1,5 +1,6 @@
 // One mistake is one failure, in a story that says where; what is customary is a remark.
 #include "harness/invariants/judge_run.h"
+#include "reports/table_text.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ TEST(OneCause, NameARankThatSkipsAnUpdateFirstAndFoldTheRestUnderIt) {
   const auto& cause = result_named(results, "run.has_one_length");
   ASSERT_EQ(cause.kind, Result::Kind::fail);
   EXPECT_EQ(cause.worst.findings.front().pattern, "skipped_update");
-  EXPECT_NE(cause.worst.findings.front().text.find("\nwhat follows from it:"), std::string::npos);
+  EXPECT_NE(reports::text_of(cause.worst.findings.front()).find("\nwhat follows from it:"),
+            std::string::npos);
   EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::skip);
   EXPECT_EQ(std::count_if(results.results.begin(), results.results.end(),
                           [](const Result& result) { return is_failure(result.kind); }),
@@ -38,8 +40,8 @@ TEST(OneCause, SayTheirPlaceInTheText) {
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
   const auto run_of = judged(run);
   const auto& finding = result_named(run_of, "gradients.are_the_same").worst.findings.front();
-  EXPECT_NE(finding.text.find("\nfirst at: step 2, backward, w1"), std::string::npos)
-      << finding.text;
+  EXPECT_NE(reports::text_of(finding).find("\nfirst at: step 2, backward, w1"), std::string::npos)
+      << reports::text_of(finding);
 }
 
 TEST(OneCause, NameTheBuffersThatASecondForwardChanged) {
@@ -50,7 +52,7 @@ TEST(OneCause, NameTheBuffersThatASecondForwardChanged) {
                            "version 4; expected version 3 instead."};
     rank.history.events.push_back({{0, "forward"}, Collective{.op = "ddp_buffers", .done = true}});
   }
-  const auto text = ranks_record_whole_run(run).findings.at(0).text;
+  const auto text = reports::text_of(ranks_record_whole_run(run).findings.at(0));
   EXPECT_NE(text.find("second forward of model 0 broadcasts its buffers (w0 among them)"),
             std::string::npos)
       << text;
@@ -79,7 +81,7 @@ TEST(OneCause, BlameNoRankThatGaveUpWaitingForTheCollectivesThatItLacks) {
 TEST(OneCause, ShowNoDigestUnderNormAlone) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
-  const auto text = gradients_are_the_same(run).findings.at(0).text;
+  const auto text = reports::text_of(gradients_are_the_same(run).findings.at(0));
   EXPECT_NE(text.find("1 (bits 0000004d)"), std::string::npos) << text;
 }
 
@@ -88,7 +90,7 @@ TEST(OneCause, TellTheHistoryOfANaNInTheOrderOfThePhases) {
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   nth<Digests>(run.ranks[0], 2, "buffers").values[0].norm = nan;    // step 2, forward
   nth<Digests>(run.ranks[0], 2, "gradients").values[0].norm = nan;  // step 2, backward
-  const auto text = values_stay_finite(run).findings.at(0).text;
+  const auto text = reports::text_of(values_stay_finite(run).findings.at(0));
   EXPECT_NE(text.find("step 2, forward"), std::string::npos);
   EXPECT_EQ(text.find("before that"), std::string::npos) << text;
 }

@@ -62,8 +62,8 @@ TEST(Replicas, FindThatNothingWasWrappedAndNothingElseAveraged) {
   const auto findings = forwards_run_through_the_wrapper(run).findings;
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings.front().pattern, "nobody_averaged");
-  EXPECT_EQ(findings.front().text.find("no model was wrapped in DistributedDataParallel, and "
-                                       "nothing else averaged gradients"),
+  EXPECT_EQ(findings.front().diagnosis.find("no model was wrapped in DistributedDataParallel, and "
+                                            "nothing else averaged gradients"),
             0u);
 }
 

@@ -1,5 +1,7 @@
 #include "harness/timeline/timeline.h"
 
+#include "reports/table_text.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -45,7 +47,8 @@ RecordedRun two_ranks() {
 
 std::string text_of(const RecordedRun& run) {
   std::string text;
-  for (const auto& line : timeline_text(run, timeline_of(run))) text += line + "\n";
+  for (const auto& line : reports::lines_of(timeline_details(run, timeline_of(run))))
+    text += line + "\n";
   return text;
 }
 

@@ -237,7 +237,7 @@ TEST(Readers, AnyRecordedRunIsJudgedAndTracedOrRefusedByItsRecord) {
       for (const auto& [name, count] : results_in(judged)) all[name] += count;
       report(judged);
       const auto timeline = recorded::timeline_of(run);
-      EXPECT_FALSE(recorded::timeline_text(run, timeline).empty()) << number;
+      EXPECT_FALSE(recorded::timeline_details(run, timeline).empty()) << number;
       std::ostringstream trace;
       recorded::write_trace(run, timeline, trace);
       EXPECT_TRUE(Json::accept(trace.str())) << number;
@@ -273,7 +273,7 @@ TEST(Readers, AFileThatStopsAnywhereIsNeitherAPassNorAMistakeOfTheProgram) {
     EXPECT_FALSE(results.contains("fail")) << size;
     EXPECT_EQ(result.results.front().kind, Result::Kind::inconclusive) << size;
     const auto timeline = recorded::timeline_of(run);
-    EXPECT_FALSE(recorded::timeline_text(run, timeline).empty()) << size;
+    EXPECT_FALSE(recorded::timeline_details(run, timeline).empty()) << size;
   }
   std::cout << "  " << refused << " refused, " << judged << " judged\n";
   EXPECT_EQ(judged + 1, records);

@@ -1,6 +1,7 @@
 #include "reports/fit.h"
 
 #include "harness/base/text.h"
+#include "reports/table_text.h"
 #include "reports/terminal.h"
 #include "tests/reports/samples.h"
 
@@ -13,25 +14,24 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+Table table() {
+  return std::get<Table>(samples::failing().worst.findings.front().details.at(1));
+}
+
 const Lines kTable{"    name          reference  rank 0  rank 1        ULP  ratio  ranks agree",
                    "    fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes",
                    "    fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄"};
 
 TEST(Fit, ATableLosesWholeColumnsAndShowsWhere) {
-  EXPECT_EQ(fitted(kTable, {.columns = 60}),
+  EXPECT_EQ(lines_of(table(), {.columns = 60}, 4),
             (Lines{"    name          reference  rank 0  rank 1        ULP  …",
                    "    fc.bias[0]         -0.5    -0.5    -0.5          0  …",
                    "    fc.weight[0]      0.125    0.25    0.25  8,388,608  …  ◄",
                    "    … 2 columns left out: ratio, ranks agree"}));
-  EXPECT_EQ(fitted(kTable, {.columns = 30}),
+  EXPECT_EQ(fitted(lines_of(table(), {.columns = 30}, 4), {.columns = 30}),
             (Lines{"    name          …", "    fc.bias[0]    …", "    fc.weight[0]  …  ◄",
                    "    … 6 columns left out:", "      reference, rank 0, rank",
                    "      1, ULP, ratio, ranks", "      agree"}));
-}
-
-TEST(Fit, LinesWithoutCommonColumnsAreNoTable) {
-  EXPECT_EQ(fitted({"a  b  cdefghijkl", "abcdef  ghi  j"}, {.columns = 14}),
-            (Lines{"a  b", "   cdefghijkl", "abcdef  ghi  j"}));
 }
 
 TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {
@@ -46,6 +46,8 @@ TEST(Fit, AWordTooWideForItsLabelStandsBelow) {
 }
 
 TEST(Fit, WhatFitsAndWhatIsForNoTerminalStaysAsItIs) {
+  EXPECT_EQ(lines_of(table(), {.columns = 78}, 4), kTable);
+  EXPECT_EQ(lines_of(table(), {}, 4), kTable);
   EXPECT_EQ(fitted(kTable, {.columns = 78}), kTable);
   EXPECT_EQ(fitted(kTable, {}), kTable);
 }

@@ -132,7 +132,8 @@ TEST(Github, NoStoryLeavesItsFence) {
   for (const char* text : {"```\ninjected <b>", "`````\ninjected", "~~~\ninjected\n````````",
                            "\n```\n\n# injected", "\r```\rinjected"}) {
     auto result = failing();
-    result.worst.findings[0].text = text;
+    result.worst.findings[0].diagnosis = text;
+    result.worst.findings[0].details.push_back(text);
     result.failure->tail = text;
     EXPECT_EQ(fences_left_open(step_summary(run_of({result}))), 0u) << text;
   }

@@ -46,7 +46,7 @@ TEST(Junit, EveryRuleOfItsReadersHolds) {
   run.not_finished.push_back({"buffers.follow_rank_zero", {}, "the run was interrupted"});
   EXPECT_EQ(problems(run), "");
   run.results[1].took = std::chrono::hours(30);
-  run.results[1].worst.findings[0].text = "\x01\x1b[2J ]]> <&\"' \xed\xa0\x80";
+  run.results[1].worst.findings[0].diagnosis = "\x01\x1b[2J ]]> <&\"' \xed\xa0\x80";
   run.results[1].failure->tail = std::string(10000, '\xff');
   EXPECT_EQ(problems(run), "");
 }
@@ -173,8 +173,9 @@ TEST(Junit, WhateverAFindingHoldsTheFileIsWellFormed) {
   auto result = samples::failing();
   std::string every_byte;
   for (int byte = 1; byte < 256; ++byte) every_byte += static_cast<char>(byte);
-  result.worst.findings[0].text = every_byte + "]]> <&\"' \xed\xa0\x80 \xef\xbf\xbf é";
+  result.worst.findings[0].diagnosis = every_byte + "]]> <&\"' \xed\xa0\x80 \xef\xbf\xbf é";
   result.worst.findings[0].rule = every_byte;
+  result.worst.findings[0].details.push_back(every_byte);
   result.failure->tail = every_byte;
   result.scenario = "names.\x01<";
   const auto text = junit(samples::run_of({result}));

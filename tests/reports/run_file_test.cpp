@@ -1,6 +1,7 @@
 #include "reports/run_file.h"
 
 #include "reports/json.h"
+#include "reports/table_text.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +42,27 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
   run.exit_code = 130;
   EXPECT_EQ(run_json(run_of(run_json(run), "run.json")), run_json(run));
   EXPECT_EQ(run_json(parse_run_file(file_text(run_json(run)), "run.json")), run_json(run));
+}
+
+TEST(RunFile, AFindingIsReadAsTheValueThatItWas) {
+  const auto run = run_of_every_kind();
+  const auto& finding = run.results.at(1).worst.findings.at(0);
+  const auto read = run_of(run_json(run), "run.json");
+  EXPECT_EQ(read.results.at(1).worst.findings.at(0), finding);
+  EXPECT_EQ(read.results.at(1).worst.findings.at(0).where.record, "fc.weight");
+}
+
+TEST(RunFile, OfAnEarlierVersionTheTextsOfFindingsAreRead) {
+  auto json = run_json(run_of_every_kind());
+  const auto text = json["results"][1]["findings"][0]["text"];
+  for (auto& result : json["results"])
+    for (auto& finding : result["findings"])
+      for (const char* later : {"diagnosis", "place", "details"}) finding.erase(later);
+  const auto read = run_of(json, "run.json");
+  const auto& finding = read.results.at(1).worst.findings.at(0);
+  EXPECT_EQ(finding.diagnosis, "fc.weight: the sum of the ranks' gradients, not the average");
+  EXPECT_EQ(finding.where, "step 0, after_backward, fc.weight[0]");
+  EXPECT_EQ(text_of(finding), text);
 }
 
 TEST(RunFile, OfACrashTheStackIsRead) {
@@ -154,7 +176,7 @@ void spoil(Json& root, Json& at, const std::string& path,
     at = before;
     for (const auto& other :
          {Json(), Json(true), Json(-7), Json(0.5), Json("?"), Json::array({1}), Json{{"?", "?"}}}) {
-      const bool may_be_null = name == "seed" || name == "shard";
+      const bool may_be_null = name == "seed" || name == "shard" || name == "place";
       if (other.type() == before[name].type() && !other.is_string()) continue;
       if ((other.is_null() && may_be_null) || (other.is_number() && before[name].is_number_float()))
         continue;
@@ -215,6 +237,12 @@ TEST(RunFile, WhatDoesNotAgreeWithItselfIsRefused) {
       "run.json: results[1].failure.number: expected a whole number from 1 to 200, found 201");
   EXPECT_EQ(with("/results/1/findings/0/rule", "Another"),
             "run.json: results[1].signature: is not that of the verdict and its first finding");
+  EXPECT_EQ(with("/results/1/findings/0/details/1/rows/0/wrong", Json::array({7})),
+            "run.json: results[1].findings[0].details[1].rows[0].wrong[0]: expected a whole number "
+            "from 0 to 6, found 7");
+  EXPECT_EQ(with("/results/1/findings/0/details/1/rows/0/cells", Json::array()),
+            "run.json: results[1].findings[0].details[1].rows[0]: has not as many cells and "
+            "numbers as there are columns");
   EXPECT_EQ(with("/plan/0/scenario", "toys.other"), "run.json: results[0]: is not in the plan");
   EXPECT_EQ(with("/shard", "2/5"),
             "run.json: results[0].groups[0].cases: holds cases of another shard");
@@ -234,13 +262,27 @@ TEST(RunFile, WhatHasLineBreaksIsWrittenAsOneLineAndReadBack) {
 
 TEST(RunFile, AnyLineWithABreakIsRefused) {
   const auto good = run_json(run_of_every_kind());
-  for (const char* pointer :
-       {"/version", "/libtorch", "/plan/0/scenario", "/plan/0/exactness", "/plan/0/subject",
-        "/plan/0/tier", "/plan/0/backend", "/plan/0/hash", "/results/0/claim",
-        "/results/0/exactness", "/results/0/groups/0/reason", "/results/0/groups/0/labels/0",
-        "/results/1/findings/0/rule", "/results/1/findings/0/pattern",
-        "/results/1/findings/0/where", "/results/1/failure/call_sites/0",
-        "/not_finished/0/reason"}) {
+  for (const char* pointer : {"/version",
+                              "/libtorch",
+                              "/plan/0/scenario",
+                              "/plan/0/exactness",
+                              "/plan/0/subject",
+                              "/plan/0/tier",
+                              "/plan/0/backend",
+                              "/plan/0/hash",
+                              "/results/0/claim",
+                              "/results/0/exactness",
+                              "/results/0/groups/0/reason",
+                              "/results/0/groups/0/labels/0",
+                              "/results/1/findings/0/rule",
+                              "/results/1/findings/0/pattern",
+                              "/results/1/findings/0/where",
+                              "/results/1/findings/0/place/record",
+                              "/results/1/findings/0/details/1/columns/0/heading",
+                              "/results/1/findings/0/details/1/rows/0/cells/0",
+                              "/results/1/findings/0/details/1/rows/0/remark",
+                              "/results/1/failure/call_sites/0",
+                              "/not_finished/0/reason"}) {
     auto json = good;
     auto& value = json[Json::json_pointer(pointer)];
     value = (value.is_string() ? value.get<std::string>() : "") + "\n::error::planted";

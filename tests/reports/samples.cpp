@@ -1,5 +1,7 @@
 #include "tests/reports/samples.h"
 
+#include "harness/base/text.h"
+
 namespace lockstep::samples {
 
 namespace {
@@ -11,15 +13,42 @@ Verdict::Kind verdict_kind(Result::Kind kind) {
   return kind == Result::Kind::skip ? Verdict::Kind::refused : Verdict::Kind::fail;
 }
 
+Table::Row row(const std::string& name, double reference, double held, int64_t ulps, double ratio,
+               Table::Mark mark) {
+  const auto cell = [&](const std::string& text, double number) {
+    return Table::Cell{text, number, number != reference};
+  };
+  const auto held_text = Json(held).dump();
+  return {.cells = {{name},
+                    {Json(reference).dump(), reference},
+                    cell(held_text, held),
+                    cell(held_text, held),
+                    {with_commas(ulps), static_cast<double>(ulps)},
+                    {ratio == 1 ? "1.000" : "2.000", ratio},
+                    {"yes"}},
+          .mark = mark};
+}
+
 Finding sum_not_average() {
-  return {"After backward every rank must hold the gradient of one process on the whole batch",
-          "sum_not_average", "step 0, after_backward, fc.weight[0]",
-          "fc.weight: the sum of the ranks' gradients, not the average\n"
-          "first divergence: step 0, after_backward, fc.weight[0]\n"
-          "name          reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
-          "fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes\n"
-          "fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄\n"
-          "note: all ranks agree with each other; only the reference exposes this"};
+  using Holds = Table::Holds;
+  return {.rule =
+              "After backward every rank must hold the gradient of one process on the whole "
+              "batch",
+          .pattern = "sum_not_average",
+          .where = FindingPlace({0, "after_backward"}, "fc.weight", {0}),
+          .diagnosis = "fc.weight: the sum of the ranks' gradients, not the average",
+          .details = {
+              "first divergence: step 0, after_backward, fc.weight[0]",
+              Table{.columns = {{"name", Holds::name},
+                                {"reference", Holds::reference},
+                                {"rank 0", Holds::value, 0},
+                                {"rank 1", Holds::value, 1},
+                                {"ULP"},
+                                {"ratio"},
+                                {"ranks agree"}},
+                    .rows = {row("fc.bias[0]", -0.5, -0.5, 0, 1, Table::Mark::none),
+                             row("fc.weight[0]", 0.125, 0.25, 8'388'608, 2, Table::Mark::first)}},
+              "note: all ranks agree with each other; only the reference exposes this"}};
 }
 
 Failure some_failure() {

@@ -159,12 +159,13 @@ TEST_F(FaultySubjects, EachMistakeIsCaughtAndNamed) {
         first_failure(scenario, planted.fault, {.seed = 1, .cases = 40, .set = planted.set});
     const std::string what = std::string(planted.fault) + " in " + scenario.name;
     ASSERT_EQ(name_of(verdict.kind), "fail")
-        << what << (verdict.findings.empty() ? "" : verdict.findings.front().text);
+        << what << (verdict.findings.empty() ? "" : verdict.findings.front().diagnosis);
     const auto& finding = verdict.findings.front();
     if (*planted.pattern != 0) {
-      EXPECT_EQ(finding.pattern, planted.pattern) << what << ": " << finding.text;
+      EXPECT_EQ(finding.pattern, planted.pattern) << what << ": " << finding.diagnosis;
     }
-    EXPECT_NE(finding.text.find(planted.text), std::string::npos) << what << ": " << finding.text;
+    EXPECT_NE(finding.diagnosis.find(planted.text), std::string::npos)
+        << what << ": " << finding.diagnosis;
   }
 }
 
@@ -173,7 +174,8 @@ TEST_F(FaultySubjects, TheSameSubjectWithoutAMistakePasses) {
     const auto scenario = scenario_in_catalogue(name);
     const auto verdict = first_failure(scenario, "none", {.seed = 1, .cases = 20});
     EXPECT_FALSE(is_failure(verdict.kind))
-        << scenario.name << ": " << (verdict.findings.empty() ? "" : verdict.findings.front().text);
+        << scenario.name << ": "
+        << (verdict.findings.empty() ? "" : verdict.findings.front().diagnosis);
   }
 }
 

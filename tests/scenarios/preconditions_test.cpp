@@ -79,7 +79,7 @@ bool fails(const Case& c, const Verdict& verdict) {
   if (!is_failure(verdict.kind) && verdict.kind != Verdict::Kind::inconclusive) return false;
   ADD_FAILURE() << c.scenario << " " << c.value.dump() << "\n"
                 << verdict.signature() << "\n"
-                << verdict.findings.front().text;
+                << verdict.findings.front().diagnosis;
   return true;
 }
 

@@ -152,7 +152,7 @@ TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsTold) {
   steps[1].at(kWeightGradient).values[1] = no_gradient(kCase);
   const auto verdict = judged(kCase, history_of(kCase, steps));
   EXPECT_EQ(pattern(verdict), "no_gradient");
-  EXPECT_EQ(verdict.findings[0].text, "norm.weight gradient: rank 1 has no gradient");
+  EXPECT_EQ(verdict.findings[0].diagnosis, "norm.weight gradient: rank 1 has no gradient");
 }
 
 TEST(SyncBatchNormScenario, TwiceTheBoundInOneElementIsFoundAndHalfOfItIsNot) {

@@ -2,9 +2,11 @@
 // worlds give the same verdicts, and where a case is exact every rank records the same bits.
 #include "harness/worlds/tiers.h"
 
+#include "harness/base/text.h"
 #include "harness/cases/draw.h"
 #include "harness/verdict/trace.h"
 #include "harness/worlds/subject.h"
+#include "reports/table_text.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"
 
@@ -51,7 +53,8 @@ bool is_exact(const Case& c) {
 
 std::string findings_of(const Verdict& verdict) {
   std::string text = ": " + std::string(name_of(verdict.kind));
-  for (const auto& finding : verdict.findings) text += ", " + finding.rule + ": " + finding.text;
+  for (const auto& finding : verdict.findings)
+    text += ", " + finding.rule + ": " + finding.diagnosis;
   return text;
 }
 
@@ -175,8 +178,7 @@ TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
       .kind = "kill", .rank = 1, .collective = static_cast<int>(bucket->sequence)};
   const auto struck = scenario.parse(
       Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
-  std::string ladder_text;
-  for (const auto& line : ladder(play(scenario, struck, "sim"))) ladder_text += line + "\n";
+  const auto ladder_text = joined(reports::lines_of(ladder(play(scenario, struck, "sim"))), "\n");
   EXPECT_NE(ladder_text.find("(" + bucket->bucket + ")"), std::string::npos) << ladder_text;
 }
 

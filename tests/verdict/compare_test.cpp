@@ -1,5 +1,7 @@
 #include "harness/verdict/compare.h"
 
+#include "reports/table_text.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +46,7 @@ TEST(Compare, TheTextShowsThePlaceTheValuesAndTheDistance) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].where, "step 1, after, w[1, 1]");
   EXPECT_EQ(found[0].pattern, "only_rank_zero_right");
-  EXPECT_EQ(found[0].text,
+  EXPECT_EQ(reports::text_of(found[0]),
             "w: only rank 0 holds the reference's value; elsewhere one element of 4 differs\n"
             "first divergence: step 1, after, w[1, 1]\n"
             "name     reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
@@ -61,7 +63,8 @@ TEST(Compare, RowsOfAnotherNumberOfRanksStandApart) {
                     {.row = {{1, "after"}, "v", other}, .expected = {floats({1, 2})}}});
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].where, "step 1, after, w[1]");
-    EXPECT_EQ(found[0].text.find("v["), std::string::npos) << found[0].text;
+    EXPECT_EQ(reports::text_of(found[0]).find("v["), std::string::npos)
+        << reports::text_of(found[0]);
   }
   std::vector<TensorValue> apart = wrong;
   apart[2] = floats({1, 4});
@@ -77,7 +80,7 @@ std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
          .expected = {floats({1, 2})}});
   rows.push_back({.row = {{2, "after"}, "later", {floats({9})}}, .expected = {floats({1})}});
   const auto found = equal("R", rows);
-  return found.empty() ? "nothing" : found[0].text;
+  return found.empty() ? "nothing" : reports::text_of(found[0]);
 }
 
 TEST(Compare, RightRowsStandBesideWrongOnes) {
@@ -127,21 +130,21 @@ TEST(Compare, WhatTheTableLeavesOutIsCounted) {
 TEST(Compare, RanksThatDifferHaveAColumnFirst) {
   std::vector<TensorValue> seen(9, floats({1, 2}));
   seen[8] = floats({1, 5});
-  const auto text = compared(seen, {floats({1, 2})})[0].text;
+  const auto text = reports::text_of(compared(seen, {floats({1, 2})})[0]);
   EXPECT_NE(text.find("rank 4  rank 8 "), std::string::npos) << text;
   EXPECT_NE(text.find("\nand 3 more ranks, all right\n"), std::string::npos) << text;
 }
 
 TEST(Compare, ABoundStandsBesideTheDistance) {
   const auto text =
-      compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0].text;
+      reports::text_of(compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0]);
   EXPECT_NE(text.find("distance  bound"), std::string::npos) << text;
   EXPECT_NE(text.find("     0.5   0.25  2,097,152"), std::string::npos) << text;
 }
 
 TEST(Compare, NoDistanceInUlpIsShownAcrossZero) {
   for (const float wrong : {-3.0F, 0.0F}) {
-    const auto text = compared({floats({1, wrong})}, {floats({1, 2})})[0].text;
+    const auto text = reports::text_of(compared({floats({1, wrong})}, {floats({1, 2})})[0]);
     EXPECT_EQ(text.find("ULP"), std::string::npos) << text;
   }
 }
@@ -149,7 +152,8 @@ TEST(Compare, NoDistanceInUlpIsShownAcrossZero) {
 TEST(Compare, WholeNumbersThatDifferHaveNoRatioOfOne) {
   const int64_t big = int64_t{1} << 53;
   for (const int64_t seen : {big, big + 2}) {
-    const auto text = compared({int64_values({seen})}, {int64_values({big + 1})})[0].text;
+    const auto text =
+        reports::text_of(compared({int64_values({seen})}, {int64_values({big + 1})})[0]);
     EXPECT_EQ(text.find("1.000"), std::string::npos) << text;
   }
 }
@@ -157,16 +161,18 @@ TEST(Compare, WholeNumbersThatDifferHaveNoRatioOfOne) {
 TEST(Compare, RanksThatAgreeWhereEachHasItsOwnValueAreNotCalledConsistent) {
   const auto found = compared({floats({5, 9}), floats({5, 9})}, {floats({1, 2}), floats({3, 4})});
   EXPECT_EQ(found[0].pattern, "one_value_for_all");
-  EXPECT_EQ(found[0].text.find("only the reference"), std::string::npos) << found[0].text;
+  EXPECT_EQ(reports::text_of(found[0]).find("only the reference"), std::string::npos)
+      << reports::text_of(found[0]);
 }
 
-TEST(Compare, WhereEachRankHasItsOwnValueEachHasALine) {
+TEST(Compare, WhereEachRankHasItsOwnValueEachHasARow) {
   const auto found = compared({floats({1, 2}), floats({3, 7})}, {floats({1, 2}), floats({3, 4})});
-  EXPECT_EQ(found[0].text,
+  EXPECT_EQ(reports::text_of(found[0]),
             "w: only rank 0 holds the reference's value\n"
             "first divergence: step 1, after, w[1]\n"
-            "rank 0  2  reference 2\n"
-            "rank 1  7  reference 4  (6,291,456 ULP)");
+            "rank    reference  value        ULP  ratio\n"
+            "rank 0          2      2          0  1.000\n"
+            "rank 1          4      7  6,291,456  1.750  ◄");
 }
 
 TEST(Compare, Float64ThatDifferInTheLastBitsLookDifferent) {
@@ -174,12 +180,13 @@ TEST(Compare, Float64ThatDifferInTheLastBitsLookDifferent) {
   const double one = 1, next = std::nextafter(1.0, 2.0);
   std::memcpy(right.bytes.data(), &one, 8);
   std::memcpy(seen.bytes.data(), &next, 8);
-  const auto text = compared({seen}, {right})[0].text;
+  const auto text = reports::text_of(compared({seen}, {right})[0]);
   EXPECT_NE(text.find("1.0000000000000002"), std::string::npos) << text;
 }
 
 TEST(Compare, AnotherShapeIsShownInsteadOfValues) {
-  const auto text = compared({floats({1, 2}, {2, 1})}, {floats({1, 2}, {1, 2})})[0].text;
+  const auto text =
+      reports::text_of(compared({floats({1, 2}, {2, 1})}, {floats({1, 2}, {1, 2})})[0]);
   EXPECT_NE(text.find("float32[1, 2]  float32[2, 1]"), std::string::npos) << text;
 }
 
@@ -188,7 +195,7 @@ TEST(Compare, RanksThatMustAgreeNeedNoReference) {
       alike("R", {{{0, "look"}, "a", {floats({1}), floats({1}), floats({1})}},
                   {{0, "look"}, "b", {floats({3, 1}), floats({3, 4}), floats({3, 1})}}});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].text,
+  EXPECT_EQ(reports::text_of(found[0]),
             "b: rank 1 differs from the others, which agree\n"
             "first divergence: step 0, look, b[1]\n"
             "name  rank 0  rank 1  rank 2  ranks agree\n"

@@ -51,9 +51,10 @@ Verdict with_finding(const Finding& finding, Kind kind = Kind::fail) {
 }
 
 TEST(Specificity, ACaseShowsAFailureByTheSamePatternOrOneThatExplainsMore) {
-  const auto vague = with_finding({"R", "every_rank_differs", "", "", Specificity::which_ranks});
-  const auto other = with_finding({"R", "some_ranks_differ", "", "", Specificity::which_ranks});
-  const auto relation = with_finding({"R", "factor_world_size", "", "", Specificity::relation});
+  const auto vague =
+      with_finding({"R", "every_rank_differs", "", "", {}, Specificity::which_ranks});
+  const auto other = with_finding({"R", "some_ranks_differ", "", "", {}, Specificity::which_ranks});
+  const auto relation = with_finding({"R", "factor_world_size", "", "", {}, Specificity::relation});
   const auto explained = with_finding({"R", "sum_not_average", "elsewhere", "otherwise"});
   const auto another = with_finding({"R", "not_reduced", "", ""});
   const std::vector ascending{vague, relation, explained};

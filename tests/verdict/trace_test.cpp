@@ -1,5 +1,7 @@
 #include "harness/verdict/trace.h"
 
+#include "reports/table_text.h"
+
 #include <gtest/gtest.h>
 
 namespace lockstep {
@@ -92,11 +94,15 @@ Collective done(Collective collective) {
   return collective;
 }
 
+std::vector<std::string> lines_of_ladder(const History& history) {
+  return reports::lines_of(ladder(history));
+}
+
 TEST(Ladder, ShowsWhoWaitsAndWhoNeverCame) {
   const std::vector<Collective> waits{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4)), sum(3, 8)};
   const std::vector<Collective> skipped{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4))};
   EXPECT_EQ(
-      ladder(of({waits, skipped, waits})),
+      lines_of_ladder(of({waits, skipped, waits})),
       (std::vector<std::string>{"collective                 rank 0   rank 1  rank 2",
                                 "#1 allreduce of 4 float32    done     done    done",
                                 "#2 allreduce of 4 float32    done     done    done",
@@ -104,7 +110,7 @@ TEST(Ladder, ShowsWhoWaitsAndWhoNeverCame) {
 }
 
 TEST(Ladder, ShowsWhatDiffersBesideWhatMostIssued) {
-  EXPECT_EQ(ladder(of({{sum(0, 4)}, {sum(0, 6)}, {sum(0, 4)}})),
+  EXPECT_EQ(lines_of_ladder(of({{sum(0, 4)}, {sum(0, 6)}, {sum(0, 4)}})),
             (std::vector<std::string>{
                 "collective                 rank 0                  rank 1  rank 2",
                 "#0 allreduce of 4 float32   waits  allreduce of 6 float32   waits  \u25c4"}));
@@ -114,7 +120,7 @@ TEST(Ladder, OfALargeWorldShowsThoseThatPart) {
   std::vector<std::vector<Collective>> ranks(100, {sum(0, 4)});
   ranks[71] = {};
   EXPECT_EQ(
-      ladder(of(ranks)),
+      lines_of_ladder(of(ranks)),
       (std::vector<std::string>{
           "collective                 rank 0  rank 1  rank 2  rank 3  rank 4  rank 71  of 100",
           "#0 allreduce of 4 float32   waits   waits   waits   waits   waits  missing  \u25c4"}));
@@ -133,7 +139,7 @@ History hanging(const std::vector<std::vector<Collective>>& by_rank) {
 TEST(Ladder, PointsAtTheFirstRungThatIsNotDoneEverywhere) {
   const auto history =
       hanging({{done(sum(0, 4)), sum(1, 4)}, {done(sum(0, 4)), done(sum(1, 4)), sum(2, 8)}});
-  EXPECT_EQ(ladder(history),
+  EXPECT_EQ(lines_of_ladder(history),
             (std::vector<std::string>{"collective                  rank 0  rank 1",
                                       "#0 allreduce of 4 float32     done    done",
                                       "#1 allreduce of 4 float32    waits    done  \u25c4",
@@ -146,7 +152,7 @@ TEST(Ladder, PointsAtTheFirstRungThatIsNotDoneEverywhere) {
 TEST(Ladder, OfALargeWorldShowsTheOneThatIsDone) {
   std::vector<std::vector<Collective>> ranks(100, {sum(0, 4)});
   ranks[71] = {done(sum(0, 4))};
-  EXPECT_NE(ladder(hanging(ranks)).front().find("rank 71"), std::string::npos);
+  EXPECT_NE(lines_of_ladder(hanging(ranks)).front().find("rank 71"), std::string::npos);
 }
 
 TEST(Ladder, ACollectiveThatNoRankCompletedIsTold) {
@@ -164,8 +170,8 @@ TEST(Ladder, AGroupWhoseMissingRankWaitsInAnotherOneIsAConsequence) {
 }
 
 TEST(Ladder, IsEmptyWhereAllAgree) {
-  EXPECT_TRUE(ladder(of({{sum(0, 4)}, {sum(0, 4)}})).empty());
-  EXPECT_TRUE(ladder(of({{}, {}})).empty());
+  EXPECT_TRUE(lines_of_ladder(of({{sum(0, 4)}, {sum(0, 4)}})).empty());
+  EXPECT_TRUE(lines_of_ladder(of({{}, {}})).empty());
 }
 
 // A send has no place in the order of a group's collectives.

@@ -70,14 +70,14 @@ bool changed_before_averaging(const Rank& rank, int step) {
 }
 
 // A model with BatchNorm cannot follow one process.
-std::string batch_norm_note(const RecordedRun& run) {
+Details batch_norm_note(const RecordedRun& run) {
   for (const auto& record : run.ranks.front().records)
     if (const auto* fact = std::get_if<Fact>(&record.what);
         fact && fact->name.starts_with("model ") && fact->whole("batch_norms").value_or(0) > 0)
-      return "\n" + fact->name +
-             " has BatchNorm, which takes the statistics of each rank's own batch; SyncBatchNorm "
-             "takes those of all ranks' batches";
-  return "";
+      return {fact->name +
+              " has BatchNorm, which takes the statistics of each rank's own batch; SyncBatchNorm "
+              "takes those of all ranks' batches"};
+  return {};
 }
 
 // Every rank that differs holds what `make` makes of the expected values, but for a part of the
@@ -189,16 +189,16 @@ void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
   const bool is_named = finding.pattern != "ranks_agree_reference_differs";
   if (changed_before_averaging(run.ranks.front(), row.point.step) &&
       !changed_before_averaging(one.run.ranks.front(), row.point.step)) {
-    finding.text +=
-        "\ncause: clipped before averaging: a rank changed its gradients between two backwards of "
-        "this step, where one process clips the average";
+    finding.details.push_back(
+        "cause: clipped before averaging: a rank changed its gradients between two backwards of "
+        "this step, where one process clips the average");
     if (!is_named) finding.pattern = "clipped_before_averaging";
   } else if (const auto text = mean_of_means(run, row.point.step); !is_named && !text.empty()) {
-    finding.text += "\ncause: mean of means: " + text +
-                    ", and the average of their gradients weights them alike";
+    finding.details.push_back("cause: mean of means: " + text +
+                              ", and the average of their gradients weights them alike");
     finding.pattern = "average_of_averages";
   }
-  finding.text += batch_norm_note(run);
+  finding.details += batch_norm_note(run);
 }
 
 }  // namespace lockstep::recorded

@@ -84,11 +84,11 @@ class PointComparer {
     auto findings = equal("", rows);
     if (findings.empty()) return {};
     auto& finding = findings.front();
-    finding.text = row.point.what() + ": " + finding.text;
+    finding.diagnosis = row.point.what() + ": " + finding.diagnosis;
     for (size_t at = 0; at < rows.size(); ++at)
       if (is_first_wrong(rows[at])) {
-        finding.text += "\n" + tolerance_text(tolerances[tensors[at]],
-                                              list.tensors[tensors[at]].dtype, row.moved.size());
+        finding.details.push_back(tolerance_text(
+            tolerances[tensors[at]], list.tensors[tensors[at]].dtype, row.moved.size()));
         break;
       }
     return std::move(finding);

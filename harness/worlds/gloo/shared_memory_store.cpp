@@ -80,9 +80,9 @@ class Lock {
 };
 
 // The table itself; everything here needs the lock.
-class Table {
+class KeyTable {
  public:
-  explicit Table(Head& head) : head_(head), base_(reinterpret_cast<std::byte*>(&head)) {}
+  explicit KeyTable(Head& head) : head_(head), base_(reinterpret_cast<std::byte*>(&head)) {}
 
   std::optional<Bytes> find(const std::string& key) const {
     const Entry* entry = entry_of(key);
@@ -203,11 +203,11 @@ auto wait_for(Head& head, Milliseconds timeout, std::vector<std::string> keys, c
     const uint32_t seen = head.generation.load(std::memory_order_acquire);
     {
       const Lock lock(head, timeout);
-      if (auto found = look(Table(head))) return *found;
+      if (auto found = look(KeyTable(head))) return *found;
     }
     const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
     if (left.count() <= 0) {
-      std::erase_if(keys, [&](const auto& key) { return Table(head).find(key).has_value(); });
+      std::erase_if(keys, [&](const auto& key) { return KeyTable(head).find(key).has_value(); });
       C10_THROW_ERROR(DistStoreError, "waited " + std::to_string(timeout.count()) +
                                           " ms for the store's " + quoted(keys));
     }
@@ -220,7 +220,7 @@ template <class Change>
 auto changed(Head& head, Milliseconds patience, const Change& change) {
   const auto result = [&] {
     const Lock lock(head, patience);
-    return change(Table(head));
+    return change(KeyTable(head));
   }();
   announce(head);
   return result;
@@ -240,13 +240,13 @@ uint64_t front_length(const Bytes& queue) {
   return length;
 }
 
-bool holds_all(const Table& table, const std::vector<std::string>& keys) {
+bool holds_all(const KeyTable& table, const std::vector<std::string>& keys) {
   return std::all_of(keys.begin(), keys.end(), [&](const auto& key) {
     return table.find(key).has_value() || table.find(queue_key(key)).has_value();
   });
 }
 
-std::optional<Bytes> pop_front(Table table, const std::string& key) {
+std::optional<Bytes> pop_front(KeyTable table, const std::string& key) {
   auto queue = table.find(queue_key(key));
   if (!queue || queue->empty()) return {};
   const auto first = queue->begin() + sizeof(uint64_t);
@@ -285,13 +285,13 @@ c10::intrusive_ptr<c10d::Store> SharedMemoryStore::clone() {
 }
 
 void SharedMemoryStore::set(const std::string& key, const Bytes& value) {
-  changed(head_of(memory_), timeout_, [&](Table table) { return table.put(key, value), true; });
+  changed(head_of(memory_), timeout_, [&](KeyTable table) { return table.put(key, value), true; });
 }
 
 // As c10d's stores do: a missing key counts as equal to an empty `current`, and is set.
 Bytes SharedMemoryStore::compareSet(const std::string& key, const Bytes& current,
                                     const Bytes& wanted) {
-  return changed(head_of(memory_), timeout_, [&](Table table) {
+  return changed(head_of(memory_), timeout_, [&](KeyTable table) {
     const auto found = table.find(key);
     if (!found && !current.empty()) return current;
     if (found && *found != current) return *found;
@@ -301,11 +301,12 @@ Bytes SharedMemoryStore::compareSet(const std::string& key, const Bytes& current
 }
 
 Bytes SharedMemoryStore::get(const std::string& key) {
-  return wait_for(head_of(memory_), timeout_, {key}, [&](Table table) { return table.find(key); });
+  return wait_for(head_of(memory_), timeout_, {key},
+                  [&](KeyTable table) { return table.find(key); });
 }
 
 int64_t SharedMemoryStore::add(const std::string& key, int64_t value) {
-  return changed(head_of(memory_), timeout_, [&](Table table) {
+  return changed(head_of(memory_), timeout_, [&](KeyTable table) {
     const auto found = table.find(key);
     const int64_t sum = (found ? std::stoll(std::string(found->begin(), found->end())) : 0) + value;
     const std::string text = std::to_string(sum);
@@ -315,12 +316,12 @@ int64_t SharedMemoryStore::add(const std::string& key, int64_t value) {
 }
 
 bool SharedMemoryStore::deleteKey(const std::string& key) {
-  return changed(head_of(memory_), timeout_, [&](Table table) { return table.remove(key); });
+  return changed(head_of(memory_), timeout_, [&](KeyTable table) { return table.remove(key); });
 }
 
 bool SharedMemoryStore::check(const std::vector<std::string>& keys) {
   const Lock lock(head_of(memory_), timeout_);
-  return holds_all(Table(head_of(memory_)), keys);
+  return holds_all(KeyTable(head_of(memory_)), keys);
 }
 
 int64_t SharedMemoryStore::getNumKeys() {
@@ -332,13 +333,13 @@ void SharedMemoryStore::wait(const std::vector<std::string>& keys) {
 }
 
 void SharedMemoryStore::wait(const std::vector<std::string>& keys, const Milliseconds& timeout) {
-  wait_for(head_of(memory_), timeout, keys, [&](Table table) {
+  wait_for(head_of(memory_), timeout, keys, [&](KeyTable table) {
     return holds_all(table, keys) ? std::optional(true) : std::nullopt;
   });
 }
 
 void SharedMemoryStore::append(const std::string& key, const Bytes& value) {
-  changed(head_of(memory_), timeout_, [&](Table table) {
+  changed(head_of(memory_), timeout_, [&](KeyTable table) {
     Bytes all = table.find(key).value_or(Bytes{});
     all.insert(all.end(), value.begin(), value.end());
     table.put(key, all);
@@ -357,14 +358,14 @@ void SharedMemoryStore::multiSet(const std::vector<std::string>& keys,
                                  const std::vector<Bytes>& values) {
   TORCH_CHECK(keys.size() == values.size(), "multiSet was given ", keys.size(), " keys and ",
               values.size(), " values");
-  changed(head_of(memory_), timeout_, [&](Table table) {
+  changed(head_of(memory_), timeout_, [&](KeyTable table) {
     for (size_t i = 0; i < keys.size(); ++i) table.put(keys[i], values[i]);
     return true;
   });
 }
 
 void SharedMemoryStore::queuePush(const std::string& key, const Bytes& value) {
-  changed(head_of(memory_), timeout_, [&](Table table) {
+  changed(head_of(memory_), timeout_, [&](KeyTable table) {
     Bytes queue = table.find(queue_key(key)).value_or(Bytes{});
     const uint64_t length = value.size();
     const auto* bytes = reinterpret_cast<const uint8_t*>(&length);
@@ -376,17 +377,17 @@ void SharedMemoryStore::queuePush(const std::string& key, const Bytes& value) {
 }
 
 Bytes SharedMemoryStore::queuePop(const std::string& key, bool block) {
-  const auto pop = [&](Table table) { return pop_front(table, key); };
+  const auto pop = [&](KeyTable table) { return pop_front(table, key); };
   if (block) return wait_for(head_of(memory_), timeout_, {key}, pop);
   const Lock lock(head_of(memory_), timeout_);
-  const auto element = pop(Table(head_of(memory_)));
+  const auto element = pop(KeyTable(head_of(memory_)));
   if (!element) C10_THROW_ERROR(DistQueueEmptyError, "the store's queue '" + key + "' is empty");
   return *element;
 }
 
 int64_t SharedMemoryStore::queueLen(const std::string& key) {
   const Lock lock(head_of(memory_), timeout_);
-  auto queue = Table(head_of(memory_)).find(queue_key(key)).value_or(Bytes{});
+  auto queue = KeyTable(head_of(memory_)).find(queue_key(key)).value_or(Bytes{});
   int64_t length = 0;
   for (size_t at = 0; at < queue.size(); ++length) {
     uint64_t element = 0;
@@ -398,7 +399,7 @@ int64_t SharedMemoryStore::queueLen(const std::string& key) {
 
 std::vector<std::string> SharedMemoryStore::listKeys() {
   const Lock lock(head_of(memory_), timeout_);
-  auto keys = Table(head_of(memory_)).keys();
+  auto keys = KeyTable(head_of(memory_)).keys();
   std::erase_if(keys, is_queue);
   return keys;
 }

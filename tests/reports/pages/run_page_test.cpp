@@ -158,8 +158,15 @@ TEST(RunPage, EscapesHostileNamesEverywhere) {
   auto result = shrunk();
   result.scenario = result.claim = result.exactness = result.setting.subject = kHostile;
   for (auto& finding : result.worst.findings)
-    finding = {kHostile, kHostile, kHostile,
-               std::string(kHostile) + "\nname  reference  rank 0\n" + kHostile + "  1  2  \u25c4"};
+    finding = {kHostile,
+               kHostile,
+               kHostile,
+               kHostile,
+               {kHostile, Table{.columns = {{kHostile, Table::Holds::name},
+                                            {kHostile, Table::Holds::reference},
+                                            {kHostile, Table::Holds::value}},
+                                .rows = {{.cells = {{kHostile}, {kHostile, 1}, {kHostile, 2, true}},
+                                          .mark = Table::Mark::first}}}}};
   result.failure->case_file = result.failure->logs = kHostile;
   result.failure->tail = result.failure->stack = kHostile;
   result.failure->call_sites = {kHostile};

@@ -1,3 +1,4 @@
+#include "harness/verdict/compare.h"
 #include "reports/pages/shown_case.h"
 #include "reports/pictures/communication.h"
 #include "reports/pictures/observed.h"
@@ -150,13 +151,32 @@ TEST(DivergencePicture, IsTheTableOfTheFinding) {
   EXPECT_EQ(std::get<Bars>(picture->body).groups[0].bars[1].value, -0.5);
 }
 
-TEST(DivergencePicture, HasALineForEachRankToo) {
-  const auto picture = divergence_picture({"a rule", "", "step 0, after, w",
-                                           "w: other values\nrank 0  2  reference 2\n"
-                                           "rank 1  7  reference 4  (distance 3, bound 0)"});
+// What a table says of its columns decides, and no heading.
+TEST(DivergencePicture, StaysTheSameUnderOtherHeadings) {
+  auto finding = samples::failing().worst.findings.front();
+  const auto before = data_table(*divergence_picture(finding));
+  for (auto& detail : finding.details)
+    if (auto* table = std::get_if<Table>(&detail))
+      for (auto& column : table->columns) column.heading = "another  heading";
+  const auto picture = divergence_picture(finding);
   ASSERT_TRUE(picture);
+  EXPECT_EQ(data_table(*picture).rows, before.rows);
+}
+
+TEST(DivergencePicture, HasAGroupForEachRankWhereEachHasItsOwnReference) {
+  const Comparison unlike{.row = {{0, "after"}, "w", {floats({2}), floats({7})}},
+                          .expected = {floats({2}), floats({4})}};
+  const auto picture = divergence_picture(equal("a rule", {unlike}).at(0));
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(row_of(*picture, 2), (Texts{"rank 1", "reference", "4"}));
   EXPECT_EQ(row_of(*picture, 3), (Texts{"rank 1", "rank 1", "7✗"}));
-  EXPECT_FALSE(divergence_picture({"a rule", "", "", "rank 1 never came\nname is no table"}));
+}
+
+TEST(DivergencePicture, IsNoneOfATableWithoutValues) {
+  const Table ladder{.columns = {{"name", Table::Holds::name}, {"rank 0"}},
+                     .rows = {{.cells = {{"#0"}, {"waits"}}}}};
+  EXPECT_FALSE(divergence_picture({"a rule", "", "", "rank 1 never came", {ladder}}));
+  EXPECT_FALSE(divergence_picture({"a rule", "", "", "rank 1 never came"}));
 }
 
 TEST(ShownCase, AHangLeadsWithItsLadder) {

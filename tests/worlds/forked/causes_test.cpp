@@ -1,6 +1,7 @@
 // Checks that the cause of a hang is named right, on every tier: the first words of the verdict, or
 // the place where the guilty rank stood.
 #include "harness/campaign/evidence.h"
+#include "reports/table_text.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ class Causes : public ForkedTest {
         std::filesystem::temp_directory_path() / ("causes_test." + std::to_string(getpid()));
     const auto evidence = keep_evidence(lane(), folder, history);
     std::filesystem::remove_all(folder);
-    return {verdict.kind, verdict.findings.empty() ? "" : verdict.findings.front().text,
+    return {verdict.kind,
+            verdict.findings.empty() ? "" : reports::text_of(verdict.findings.front()),
             evidence.stack, rank_to_blame(history)};
   }
   Told told_of(const std::string& how) { return told_of(toy("part_in_" + how, 3, 1)); }

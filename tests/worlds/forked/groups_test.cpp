@@ -62,8 +62,8 @@ TEST_P(GroupsTest, ThatHaveComeToDifferentPlacesAreTold) {
   const auto history = play(toy("split_off_groups", 4));
   const auto front = wavefront(history);
   ASSERT_EQ(front.size(), 4u);
-  EXPECT_EQ(front[0], "world/0,1: ranks 0, 1 done with #0");
-  EXPECT_EQ(front[1], "world/0,1,2: ranks 0, 1, 2 done with #0");
+  EXPECT_EQ(std::get<std::string>(front[0]), "world/0,1: ranks 0, 1 done with #0");
+  EXPECT_EQ(std::get<std::string>(front[1]), "world/0,1,2: ranks 0, 1, 2 done with #0");
 }
 
 }  // namespace

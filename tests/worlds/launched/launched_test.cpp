@@ -33,7 +33,8 @@ TEST_P(LaunchedTest, ACaseThatWantsMoreRanksThanThereAreIsRefused) {
   const auto history = play(c);
   const auto verdict = judge(scenario_, {scenario_.name, to_json(c)}, history);
   EXPECT_EQ(verdict.kind, Verdict::Kind::refused);
-  EXPECT_EQ(verdict.findings.front().text, "a world of 6 wants more than the 5 processes launched");
+  EXPECT_EQ(verdict.findings.front().diagnosis,
+            "a world of 6 wants more than the 5 processes launched");
   EXPECT_TRUE(kept_output(lane(), history).empty());
   EXPECT_EQ(endings(play(toy("return", 5))), std::vector<Ending>(5));
 }

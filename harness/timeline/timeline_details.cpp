@@ -1,8 +1,6 @@
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/timeline/timeline.h"
-#include "harness/verdict/columns.h"
-#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +12,7 @@ namespace lockstep::recorded {
 
 namespace {
 
-using Lines = std::vector<std::string>;
+using Holds = Table::Holds;
 
 constexpr size_t kRanksShown = 16, kPairsShown = 8, kKindsShown = 32;
 
@@ -37,6 +35,18 @@ std::string bytes_text(double bytes) {
   if (bytes < 1e3) return number_text(bytes, "B");
   if (bytes < 1e6) return number_text(bytes / 1e3, "kB");
   return bytes < 1e9 ? number_text(bytes / 1e6, "MB") : number_text(bytes / 1e9, "GB");
+}
+
+Table::Cell unknown() {
+  return {"unknown"};
+}
+
+Table::Cell time_cell(double ns) {
+  return {time_text(ns), ns};
+}
+
+Table::Cell count_cell(size_t count) {
+  return {with_commas(static_cast<int64_t>(count)), static_cast<double>(count)};
 }
 
 // All collectives of one kind, of all ranks.
@@ -65,52 +75,60 @@ std::map<std::string, Traffic> traffic_in(const Timeline& timeline) {
   return kinds;
 }
 
-void add_traffic(const Timeline& timeline, Lines& lines) {
+void add_traffic(const Timeline& timeline, Details& lines) {
   const auto ranks = static_cast<double>(timeline.ranks.size());
-  std::vector<Lines> table{{"collectives", "number", "sent by a rank", "time of a rank",
-                            "of it waiting for the last", ""}};
+  Table table{.columns = {{"collectives", Holds::name},
+                          {"number"},
+                          {"sent by a rank"},
+                          {"time of a rank"},
+                          {"of it waiting for the last"}},
+              .rows = {}};
   const auto kinds = traffic_in(timeline);
   for (const auto& [op, kind] : kinds) {
-    if (table.size() > kKindsShown) break;
-    table.push_back(
-        {excerpt(op), with_commas(static_cast<int64_t>(kind.count)),
-         kind.has_bytes ? bytes_text(kind.bytes / ranks) : "unknown", time_text(kind.took / ranks),
-         timeline.has_one_clock ? time_text(kind.waited / ranks) : "unknown",
-         kind.unfinished == 0
-             ? ""
-             : with_commas(static_cast<int64_t>(kind.unfinished)) + " not known to be done"});
+    if (table.rows.size() == kKindsShown) break;
+    const double bytes = kind.bytes / ranks;
+    auto& row = table.rows.emplace_back();
+    row.cells = {{excerpt(op)},
+                 count_cell(kind.count),
+                 kind.has_bytes ? Table::Cell{bytes_text(bytes), bytes} : unknown(),
+                 time_cell(kind.took / ranks),
+                 timeline.has_one_clock ? time_cell(kind.waited / ranks) : unknown()};
+    if (kind.unfinished > 0)
+      row.remark = with_commas(static_cast<int64_t>(kind.unfinished)) + " not known to be done";
   }
-  if (table.size() == 1) {
+  if (table.rows.empty()) {
     lines.push_back("no collective was recorded with its time");
     return;
   }
-  for (auto& line : in_columns(table)) lines.push_back(std::move(line));
+  lines.push_back(std::move(table));
   if (kinds.size() > kKindsShown)
     lines.push_back("and " + std::to_string(kinds.size() - kKindsShown) + " kinds more");
 }
 
-void add_times(const Timeline& timeline, Lines& lines) {
+void add_times(const Timeline& timeline, Details& lines) {
   static constexpr std::array kNames{"data", "forward", "backward", "update"};
-  std::vector<Lines> table{
-      {"time", "updates", "data", "forward", "backward", "update", "overlapped", "exposed", ""}};
+  Table table{.columns = {{"time", Holds::name}}, .rows = {}};
+  for (const auto* const heading :
+       {"updates", "data", "forward", "backward", "update", "overlapped", "exposed"})
+    table.columns.push_back({heading});
   for (size_t number = 0; number < std::min(timeline.ranks.size(), kRanksShown); ++number) {
     const auto& rank = timeline.ranks[number];
-    Lines row{"rank " + std::to_string(number),
-              with_commas(static_cast<int64_t>(rank.steps.size()))};
+    auto& row = table.rows.emplace_back();
+    row.rank = static_cast<int>(number);
+    row.cells = {{"rank " + std::to_string(number)}, count_cell(rank.steps.size())};
     for (const char* const name : kNames) {
       std::optional<double> total;
       for (const auto& span : rank.spans)
         if (span.name == name)
           total = total.value_or(0) + static_cast<double>(span.to_ns - span.from_ns);
-      row.push_back(total ? time_text(*total) : "unknown");
+      row.cells.push_back(total ? time_cell(*total) : unknown());
     }
     const auto overlap = overlap_of(rank);
     for (const auto ns : {overlap.overlapped_ns, overlap.exposed_ns})
-      row.push_back(overlap.collectives == 0 ? "unknown" : time_text(static_cast<double>(ns)));
-    row.push_back("");
-    table.push_back(std::move(row));
+      row.cells.push_back(overlap.collectives == 0 ? unknown()
+                                                   : time_cell(static_cast<double>(ns)));
   }
-  for (auto& line : in_columns(table)) lines.push_back(std::move(line));
+  lines.push_back(std::move(table));
   if (timeline.ranks.size() > kRanksShown)
     lines.push_back("and " + std::to_string(timeline.ranks.size() - kRanksShown) + " ranks more");
 }
@@ -120,7 +138,7 @@ struct Wait {
   size_t collectives = 0;
 };
 
-void add_waits(const Timeline& timeline, Lines& lines) {
+void add_waits(const Timeline& timeline, Details& lines) {
   if (!timeline.has_one_clock) {
     lines.push_back(
         "The ranks recorded on several machines, whose clocks cannot be compared: which rank "
@@ -153,7 +171,7 @@ void add_waits(const Timeline& timeline, Lines& lines) {
 }
 
 // Models that were reduced in more backwards than updates took.
-void add_reductions(const Rank& rank, Lines& lines) {
+void add_reductions(const Rank& rank, Details& lines) {
   std::map<std::string, size_t> reduced, updated;
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
@@ -189,22 +207,23 @@ bool has_unseen(const Timeline& timeline) {
 
 }  // namespace
 
-std::vector<std::string> timeline_text(const RecordedRun& run, const Timeline& timeline) {
+Details timeline_details(const RecordedRun& run, const Timeline& timeline) {
   std::string program;
   for (const auto& rank : run.ranks)
     if (!rank.program.empty()) program = rank.program + ", ";
-  Lines lines{program + std::to_string(run.ranks.size()) +
-              (run.ranks.size() == 1 ? " rank" : " ranks")};
+  std::string of_all =
+      program + std::to_string(run.ranks.size()) + (run.ranks.size() == 1 ? " rank" : " ranks");
   if (timeline.has_one_clock)
-    lines.front() += ", " + time_text(static_cast<double>(timeline.end_ns - timeline.begin_ns)) +
-                     " from the first record to the last";
-  lines.push_back("");
+    of_all += ", " + time_text(static_cast<double>(timeline.end_ns - timeline.begin_ns)) +
+              " from the first record to the last";
+  Details lines{of_all, ""};
   add_traffic(timeline, lines);
   lines.push_back("");
   add_times(timeline, lines);
-  lines.push_back("");
-  add_waits(timeline, lines);
-  if (lines.back().empty()) lines.pop_back();
+  Details waits;
+  add_waits(timeline, waits);
+  if (!waits.empty()) lines.push_back("");
+  lines += std::move(waits);
   add_reductions(run.ranks.front(), lines);
   if (has_unseen(timeline))
     lines.push_back(

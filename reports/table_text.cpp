@@ -1,0 +1,138 @@
+#include "reports/table_text.h"
+
+#include "harness/base/text.h"
+#include "reports/fit.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace lockstep::reports {
+
+namespace {
+
+using Cells = std::vector<std::string>;
+
+void append(std::vector<std::string>& lines, std::vector<std::string> more) {
+  lines.insert(lines.end(), std::make_move_iterator(more.begin()),
+               std::make_move_iterator(more.end()));
+}
+
+// Behind the cells of a row: its mark, or what is remarked of it.
+std::string behind(const Table::Row& row) {
+  if (row.mark == Table::Mark::first) return "◄";
+  return row.mark == Table::Mark::wrong ? "✗" : row.remark;
+}
+
+// The rows below the headings, where there are any, as the style shows them.
+std::vector<Cells> cells_of(const Table& table, const Style& style) {
+  std::vector<Cells> rows(1);
+  bool has_headings = false;
+  for (const auto& column : table.columns) {
+    rows[0].push_back(column.heading);
+    has_headings = has_headings || !column.heading.empty();
+  }
+  rows[0].push_back(table.heading_of_remarks);
+  if (!has_headings) rows.clear();
+  for (const auto& row : table.rows) {
+    auto& cells = rows.emplace_back();
+    for (const auto& cell : row.cells) cells.push_back(cell.text);
+    cells.push_back(behind(row));
+  }
+  if (!style.unicode)
+    for (auto& cells : rows)
+      for (auto& cell : cells) cell = shown(cell, style);
+  return rows;
+}
+
+size_t width_of(const std::vector<std::string>& lines) {
+  size_t widest = 0;
+  for (const auto& line : lines) widest = std::max(widest, width(line));
+  return widest;
+}
+
+// The first `count` columns, a sign for the omitted ones, and what is behind the rows.
+std::vector<std::string> with_columns(const std::vector<Cells>& rows, size_t count,
+                                      const std::string& sign) {
+  std::vector<Cells> kept;
+  for (const auto& row : rows) {
+    kept.emplace_back(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(count));
+    kept.back().insert(kept.back().end(), {sign, row.back()});
+  }
+  return in_columns(kept);
+}
+
+// "2 columns left out: ratio, ranks agree", from the headings.
+std::string left_out_text(const Cells& headings, size_t kept) {
+  const Cells names(headings.begin() + static_cast<std::ptrdiff_t>(kept), headings.end() - 1);
+  return std::to_string(names.size()) + (names.size() == 1 ? " column" : " columns") +
+         " left out: " + joined(names, ", ");
+}
+
+}  // namespace
+
+std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>& lines) {
+  const size_t columns = lines.empty() ? 0 : lines.front().size();
+  std::vector<size_t> widest(columns, 0);
+  for (const auto& line : lines)
+    for (size_t column = 0; column < std::min(columns, line.size()); ++column)
+      widest[column] = std::max(widest[column], width(line[column]));
+  std::vector<std::string> out;
+  for (const auto& line : lines) {
+    std::string text;
+    for (size_t column = 0; column < std::min(columns, line.size()); ++column) {
+      const std::string fill(widest[column] - width(line[column]), ' ');
+      text += column == 0 ? "" : "  ";
+      text += column == 0 || column + 1 == columns ? line[column] + fill : fill + line[column];
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
+std::vector<std::string> lines_of(const Table& table, const Style& style, size_t indent) {
+  const auto rows = cells_of(table, style);
+  auto lines = in_columns(rows);
+  size_t kept = table.columns.size();
+  const auto sign = shown("…", style);
+  const auto is_too_wide = [&] {
+    return style.columns > 0 && indent + width_of(lines) > style.columns;
+  };
+  while (kept > 1 && is_too_wide()) lines = with_columns(rows, --kept, sign);
+  const bool is_whole = kept == table.columns.size();
+  if (!is_whole) lines.push_back(sign + " " + left_out_text(rows.front(), kept));
+  for (auto& line : lines) {
+    line.insert(0, indent, ' ');
+    if (!is_whole && &line != &lines.back()) line = cut(line, sign, style.columns);
+  }
+  return lines;
+}
+
+std::vector<std::string> lines_of(const Details& details, const Style& style) {
+  std::vector<std::string> lines;
+  for (const auto& detail : details)
+    if (const auto* table = std::get_if<Table>(&detail))
+      append(lines, lines_of(*table, style));
+    else
+      lines.push_back(std::get<std::string>(detail));
+  return lines;
+}
+
+std::vector<std::string> shown_below(const Finding& finding, const Style& style) {
+  constexpr size_t kIndent = 4;
+  std::vector<std::string> lines;
+  for (const auto& detail : finding.details)
+    if (const auto* table = std::get_if<Table>(&detail))
+      append(lines, lines_of(*table, style, kIndent));
+    else
+      lines.push_back((lines.empty() ? "  " : "    ") + std::get<std::string>(detail));
+  return lines;
+}
+
+std::string text_of(const Finding& finding) {
+  auto lines = lines_of(finding.details);
+  lines.insert(lines.begin(), finding.diagnosis);
+  return joined(lines, "\n");
+}
+
+}  // namespace lockstep::reports
