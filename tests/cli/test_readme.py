@@ -7,7 +7,8 @@ import unittest
 
 from program_case import APPROVE, HERE, PROGRAM, UNSTABLE, ProgramCase
 
-README = os.path.join(os.path.dirname(os.path.dirname(HERE)), "README.md")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+README = os.path.join(ROOT, "README.md")
 EXAMPLE = re.compile(r"```sh\n\./lockstep (?P<command>[^\n]+)\n```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
 CATALOGUE = re.compile(r"```\n(?P<output>lockstep [^\n]* seed (?P<seed>\w+) [^\n]*\n  PASS .*?)```\n", re.DOTALL)
 PLANNED = re.compile(r"(?m)^  (\S+) +lockstep (\w+) \w+ +([\d,]+) cases? ")
@@ -19,6 +20,18 @@ def stable(text):
     for pattern, stands in UNSTABLE:
         text = re.sub(pattern, stands, text)
     return text
+
+
+def read(*names):
+    with open(os.path.join(ROOT, *names), encoding="utf-8") as file:
+        return file.read()
+
+
+def last_picture_of(page):
+    """A file of its own, with the style of the page."""
+    style = re.search(r"(?s)<style>(.*?)</style>", page)[1]
+    picture = re.findall(r"(?s)<svg .*?</svg>", page)[-1]
+    return re.sub(r"(<svg [^>]*>)", lambda begin: "%s<style>%ssvg { background: var(--paper); }\n</style>" % (begin[1], style), picture, count=1) + "\n"
 
 
 def number(text):
@@ -71,20 +84,34 @@ class Readme(ProgramCase):
         # A few of all cases are refused, in rows that are not shown.
         self.assertIn(cases, range(sum(planned.values()) * 99 // 100, sum(planned.values()) + 1))
 
-    def test_a_demonstration_is_shown_as_the_program_prints_it(self):
-        out = self.output_of("demo", "buffers")
-        block = re.search(r"`\./lockstep demo buffers` shows, among others:\n\n```\n(.*?)\n```\n", self.text, re.DOTALL)
-        paragraphs = block[1].split("\n\n")
-        self.assertEqual(len(paragraphs), 3)
-        for paragraph in paragraphs:
-            self.assertIn("\n" + paragraph + "\n", "\n" + out)
+    def test_the_picture_is_drawn_by_the_command_beside_it(self):
+        shown = re.search(r"!\[(?P<finding>[^]]+)\]\((?P<picture>[^)]+\.svg)\).*?`\./lockstep (?P<command>demo [^`]+)`", self.text, re.DOTALL)
+        page = os.path.join(self.folder, "demo.html")
+        self.output_of(*shown["command"].split(), "--html", page)
+        with open(page, encoding="utf-8") as file:
+            html = file.read()
+        self.assertIn(">%s<" % shown["finding"], html)
+        drawn, path = last_picture_of(html), os.path.join(ROOT, shown["picture"])
+        if APPROVE:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(drawn)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), drawn, "LOCKSTEP_APPROVE=1 writes it anew")
 
-    def test_the_numbers_of_beliefs_and_of_lessons_are_those_of_the_lists(self):
-        for command, shown in (("demo beliefs", r"demo beliefs +# (\d+) beliefs"), ("list --course", r"a course in (\w+) steps")):
-            count = len([line for line in self.output_of(*command.split()).splitlines() if re.match(r"(belief-)?\d+", line)])
-            words = {"twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15}
-            said = re.search(shown, self.text)[1]
-            self.assertEqual(words.get(said) or int(said), count, command)
+    def test_the_three_numbers_are_those_of_what_they_count(self):
+        numbers = re.findall(r"(?m)^\| \*\*(.+)\*\* \| ", self.text)
+        findings = re.findall(r"(?m)^\| \[\w+\]\((findings/\w+\.json)\)",
+                              read("docs", "findings.md").partition("## Silent wrong numbers")[2].partition("\n## ")[0].partition("\nWhy, ")[0])
+        for case in findings:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, "docs", case)), case)
+        planted = sorted(name[:-5] for name in os.listdir(os.path.join(ROOT, "tests", "mutants")) if name.endswith(".toml"))
+        caught = re.findall(r"(?m)^\| `(\w+)` \| .* \| `[\w.]+(?: on \w+)?` \| (?:fail|hang|crash|leak)\b", read("docs", "faults.md"))
+        self.assertEqual(sorted(set(caught)), planted)
+        summary = SUMMARY.search(CATALOGUE.search(self.text)["output"])
+        self.assertEqual(numbers, [str(len(findings)), "%d of %d" % (len(set(caught)), len(planted)), summary[1]])
+        self.assertIn("[%s claims](" % summary[1], self.text)
+        self.assertIn("| **%s** | claims hold of the library on %s cases " % (summary[1], summary[4]), self.text)
 
 
 if __name__ == "__main__":
