@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 import unittest
 
@@ -17,12 +18,18 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 COURSE = os.path.join(ROOT, "docs", "course")
 PEER = os.path.join(ROOT, ".venv-peer", "bin")
 STEPS = os.environ.get("COURSE_STEPS", "")
-PYTHON = re.compile(r"\*\*Run it\.\*\* `(?P<command>[^`]+)`.*?```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
-CPP = re.compile(r"<summary>The same in C\+\+</summary>\n\n.*?```cpp\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?\n</details>", re.DOTALL)
-JUDGED = re.compile(r"```sh\n\./lockstep record -- [^\n]+\n\./lockstep judge recorded\n```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+PYTHON = re.compile(r"\*\*Run it\.\*\* `(?P<command>[^`]+)`.*?```python\n(?P<code>.*?)```\n\nprints\n\n```text\n(?P<output>.*?)```\n",
+                    re.DOTALL)
+CPP = re.compile(r"<summary>The same in C\+\+</summary>\n.*?```cpp\n(?P<code>.*?)```\n(?:\nprints\n\n```text\n(?P<output>.*?)```\n)?"
+                 r"\n</details>", re.DOTALL)
+JUDGED = re.compile(r"```sh\n\./lockstep record -- (?P<command>[^\n]+)\n\./lockstep judge recorded\n```\n\n```text\n(?P<output>.*?)```\n",
+                    re.DOTALL)
 FUNCTION = re.compile(r"(?m)^void \w+\(const Group&[^)]*\) \{\n(.*?)^\}\n", re.DOTALL)
-UNSTABLE_HERE = UNSTABLE + ((r"after \d+ ms", "after SOME ms"), (r"\(\[/pytorch/[^)]*\)", "(GLOO)"))  # Its words differ from run to run.
+# An error of a peer that left: when it was seen, and Gloo's words for it.
+UNSTABLE_HERE = UNSTABLE + ((r"after \d+ ms", "after SOME ms"), (r"\(\[/pytorch/[^)]*\)", "(GLOO)"))
 LINES_MOST = 20  # Of PyTorch, beside imports and the process group.
+PAST_RANKS = 1000  # Lines of no rank come last.
+PATIENCE_S = 280
 
 
 def stable(text):
@@ -33,12 +40,11 @@ def stable(text):
 
 def by_rank(text):
     """The lines, those of a rank in its order, since ranks print at the same time. Sorting keeps the order of equals."""
-    rank_of = re.compile(r"(?:\[(\d+)\] )?rank (\d+)[:,]")
-    found = [(rank_of.match(line), line) for line in text.splitlines(keepends=True)]
-    return "".join(line for _, line in sorted(found, key=lambda each: int(each[0][2]) if each[0] else PAST_RANKS))
+    def rank_of(line):
+        found = re.match(r"rank (\d+)[:,]", line)
+        return int(found[1]) if found else PAST_RANKS
 
-
-PAST_RANKS = 1000  # Lines of no rank come last.
+    return "".join(sorted(text.splitlines(keepends=True), key=rank_of))
 
 
 class CourseCode(ProgramCase):
@@ -65,6 +71,10 @@ class CourseCode(ProgramCase):
         self.assertIn(ended.returncode, statuses, ended.stdout + ended.stderr)
         return ended.stdout
 
+    def run_pytorch(self, *command):
+        """With the peer's programs; its temporary files, which PyTorch leaves, go with the folder."""
+        return self.run_here(*command, PATH=PEER + os.pathsep + self.environment["PATH"], TMPDIR=self.folder)
+
     def save(self, page):
         """(the command of a page, whose file this writes)"""
         found = PYTHON.search(self.read(page))
@@ -77,7 +87,7 @@ class CourseCode(ProgramCase):
     def test_the_pytorch_of_each_page_prints_what_the_page_shows(self):
         for page in self.pages():
             with self.subTest(page):
-                out = self.run_here(*self.save(page), PATH=PEER + os.pathsep + self.environment["PATH"])
+                out = self.run_pytorch(*self.save(page))
                 self.check(page, PYTHON, "output", by_rank(out))
 
     def test_the_pytorch_of_each_page_is_about_ten_lines(self):
@@ -85,6 +95,11 @@ class CourseCode(ProgramCase):
             lines = [line for line in PYTHON.search(self.read(page))["code"].splitlines() if line.strip()]
             own = [line for line in lines if not re.match(r"import|from|dist\.(init|destroy)_process_group", line)]
             self.assertLessEqual(len(own), LINES_MOST, page)
+
+    def test_a_file_that_a_page_has_saved_hides_no_module_of_python(self):
+        for page in self.pages():
+            name = shlex.split(PYTHON.search(self.read(page))["command"])[-1]
+            self.assertNotIn(name[:-len(".py")], sys.stdlib_module_names | {"torch"}, page)
 
     def test_the_cpp_of_each_page_is_that_of_the_program(self):
         with open(os.path.join(ROOT, "tests/docs/course/steps.cpp"), encoding="utf-8") as file:
@@ -100,14 +115,15 @@ class CourseCode(ProgramCase):
                 command = shlex.split(PYTHON.search(self.read(page))["command"])
                 ranks = command[command.index("--nproc-per-node") + 1] if "--nproc-per-node" in command else "1"
                 out = self.run_here(PROGRAM, "launch", "-n", ranks, STEPS, str(number))
-                out = re.sub(r"(?m)^\[\d+\] ", "", by_rank(out))
+                out = by_rank(re.sub(r"(?m)^\[\d+\] ", "", out))
                 pattern = CPP if CPP.search(self.read(page))["output"] is not None else PYTHON
                 self.check(page, pattern, "output", out)
 
     @unittest.skipUnless(os.path.exists(PEER), "there is no .venv-peer: ./lockstep setup --peer makes it")
     def test_the_last_step_is_judged_as_its_page_shows(self):
         page = self.pages()[-1]
-        self.run_here(PROGRAM, "record", "--", *self.save(page), PATH=PEER + os.pathsep + self.environment["PATH"])
+        self.assertEqual(shlex.split(JUDGED.search(self.read(page))["command"]), self.save(page))
+        self.run_pytorch(PROGRAM, "record", "--", *self.save(page))
         out = self.run_here(PROGRAM, "judge", "recorded", statuses=(1,))
         self.check(page, JUDGED, "output", out.replace(PROGRAM, "./lockstep"))
         shutil.rmtree(os.path.join(self.folder, "recorded"))
@@ -118,7 +134,6 @@ class CourseCode(ProgramCase):
         self.assertEqual(failed.findall(out), ["data.order_changes"])
 
 
-PATIENCE_S = 280
 
 if __name__ == "__main__":
     unittest.main()
