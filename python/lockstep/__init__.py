@@ -13,6 +13,7 @@
 The program `lockstep` is on the PATH: `lockstep --help` lists its commands.
 """
 from importlib import import_module as _import_module
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,21 @@ _MODULES = {"Collective": "_calls", "InjectedError": "_inject", "WorldError": "_
             "inject": "_inject", "run_world": "_api", "same_as_one_process": "_parity", "world": "_api"}
 
 
+def _check_torch() -> None:
+    """The libraries of this package have the layout of classes of one series of PyTorch."""
+    series = __version__.partition("+torch")[2]
+    try:
+        found = _version("torch")
+    except _PackageNotFoundError:
+        raise ImportError(f"lockstep needs PyTorch {series}, which is not installed here") from None
+    if not found.startswith(series + "."):
+        raise ImportError(f"PyTorch here is {found}, and this package of Lockstep is for {series}: install the Lockstep of that release")
+
+
 def __getattr__(name: str) -> Any:
     if name == "strategies":
         return _import_module(".strategies", __name__)
     if name not in _MODULES:
         raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    _check_torch()
     return getattr(_import_module("." + _MODULES[name], __name__), name)

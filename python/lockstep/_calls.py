@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import re
@@ -61,30 +62,38 @@ def ranks_of(group: str, world_size: int) -> list[int]:
     return [int(rank) for rank in re.findall(r"\d+", group)] if group != "world" else list(range(world_size))
 
 
+def timeout_of(group: Any) -> float:
+    """The seconds after which a group ends a collective by itself; infinity for one that does not say."""
+    held: Any = group if group is not None else torch.distributed.group.WORLD
+    options = getattr(held._get_backend(torch.device("cpu")), "options", None)
+    return float(options._timeout.total_seconds()) if options is not None else math.inf
+
+
 class Issued(Collectives):  # type: ignore[misc]
     """Collectives as the recorder sees them, which are also counted and shown to the process that watches."""
 
     def __init__(self, record: RankRecorder) -> None:
         super().__init__(record)
-        self.site, self.is_async = "", False
+        self.site, self.is_async, self.timeout = "", False, math.inf
         self.seen: list[Collective] = []
         self.last: dict[str, Any] = {}
         self.numbers: dict[str, int] = {}  # Of each group's last collective, without what two ranks send each other.
 
     def collective(self, names: list[str], tensor: str, op: str, /, *args: Any, **kwargs: Any) -> Any:
-        self.is_async = bool({**dict(zip(names, args)), **kwargs}.get("async_op"))
+        given = {**dict(zip(names, args)), **kwargs}
+        self.is_async, self.timeout = bool(given.get("async_op")), timeout_of(given.get("group"))
         return super().collective(names, tensor, op, *args, **kwargs)
 
     def issue(self, op: str, group: str = "world", dtype: str = "", elements: int = 0, root: int = -1) -> Any:
         done = super().issue(op, group, dtype, elements, root)
         world = torch.distributed.get_world_size()
         self.seen.append(Collective(op, bytes_of(dtype, elements), len(ranks_of(group, world))))
-        about: dict[str, Any] = {"op": op, "group": group, "at": self.site}
+        about: dict[str, Any] = {"op": op, "group": group, "at": self.site, "timeout": self.timeout}
         if op in ("send", "recv"):
             about["peer"] = root
         else:
             about["number"] = self.numbers[group] = self.numbers.get(group, -1) + 1
-        self.site = ""
+        self.site, self.timeout = "", math.inf
         self.last = about
         self.show(about, "issued" if self.is_async and not op.startswith("ddp_") else "waits")
 

@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import signal
+import unittest
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,8 @@ class Verdict:
 
     def error(self) -> BaseException:
         """The exception that a caller in this process raises."""
+        if self.kind == "skipped":  # A pickle of pytest's own exception does not come back as what it was.
+            return unittest.SkipTest(self.sentence)
         blamed = self.blamed if self.blamed is not None else 0
         outcome = self.ends[blamed].outcome if self.blamed is not None or self.kind != "failed" else None
         if outcome is not None and outcome.error:
@@ -87,6 +90,12 @@ def is_stuck(ends: list[RankEnd]) -> bool:
         if end.is_open() and end.progress.get("state") == "waits" and any(not ends[other].is_open() for other in missing(rank, ends)):
             return True
     return False
+
+
+def patience(ends: list[RankEnd], most: float) -> float:
+    """The seconds after which the last of the waiting ranks is ended by a timeout of its group that is shorter than the test's."""
+    timeouts = [end.progress.get("timeout", most) for end in ends if end.is_open() and end.progress.get("state") == "waits"]
+    return max((seconds for seconds in timeouts if seconds < most), default=0.0)
 
 
 def first_line(text: str, most: int = 160) -> str:

@@ -16,7 +16,7 @@ from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
-from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge
+from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge, patience
 
 if TYPE_CHECKING:
     from ._simulated import KeptHost
@@ -54,20 +54,24 @@ class World:
     def watch(self, timeout: float) -> list[RankEnd]:
         """How each rank's test ended, once all have or those that have not will not."""
         ends = [RankEnd() for _ in self.ranks]
-        deadline, until = time.monotonic() + timeout, None
+        deadline, until, grace = time.monotonic() + timeout, None, GRACE_SECONDS
         while any(end.is_open() for end in ends):
             now = time.monotonic()
             self._receive(ends, max(0.0, min(LOOK_SECONDS, (until or deadline) - now)))
             for rank, end in enumerate(ends):
                 end.progress = self.progress.read(rank)
-            until = min(deadline, until or time.monotonic() + GRACE_SECONDS) if is_stuck(ends) else None
+            if not is_stuck(ends):
+                until = None
+            elif until is None:
+                grace = GRACE_SECONDS + patience(ends, timeout)
+                until = min(deadline, time.monotonic() + grace)
             if time.monotonic() >= (until or deadline):
                 break
         late = [process for process, end in zip(self.ranks, ends) if end.is_open()]
         ask_for_stacks(late)
         for process, end in zip(self.ranks, ends):
             end.stack, end.printed = process.stack(), process.printed()
-            end.seconds = timeout if until is None else GRACE_SECONDS
+            end.seconds = timeout if until is None else grace
         return ends
 
     def _receive(self, ends: list[RankEnd], seconds: float) -> None:

@@ -275,3 +275,18 @@ def test_unjudged(rank):
 def test_throws(rank):
     train(rank, throw)
 """
+
+TIMEOUT_OF_A_GROUP = """
+import datetime, lockstep, pytest, torch, torch.distributed as dist
+
+@lockstep.world(2)
+def test_timeout(rank):
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    if rank == 0:
+        with pytest.raises(RuntimeError):
+            dist.all_reduce(torch.ones(1), group=group)
+
+@lockstep.world(2)
+def test_after():
+    dist.barrier()
+"""

@@ -88,6 +88,28 @@ class Pytest(project.Project):
             self.assertEqual(status, 1, said)
             self.assert_says(said, f"rank 1 of 2 did not end within {seconds} s")
 
+    def test_a_timeout_of_a_group_is_awaited(self):
+        self.write("test_timeout.py", files.TIMEOUT_OF_A_GROUP)
+        for tier in "cold", "warm":
+            status, said, results = self.pytest("--lockstep-tier", tier)
+            self.assertEqual(status, 0, said)
+            self.assertEqual(len(results), 2, said)
+
+    def test_a_skip_within_run_world_is_a_skip(self):
+        self.write("test_skips.py", "import lockstep, pytest\ndef skips(rank): pytest.skip('all of us')\n@pytest.mark.parametrize('tier', ['cold', 'warm'])\n"
+                   "def test_it(tier): lockstep.run_world(skips, 2, tier=tier)\n")
+        _, said, results = self.pytest("-rs")
+        self.assertEqual({kind for kind, _ in results.values()}, {"skipped"}, said)
+        self.assert_says(said, "all of us")
+
+    def test_another_series_of_pytorch_is_refused(self):
+        self.write("test_any.py", "import lockstep\n@lockstep.world(2)\ndef test_it(): pass\n")
+        os.mkdir(os.path.join(self.folder, "torch-9.1.0.dist-info"))
+        self.write("torch-9.1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 9.1.0\n")
+        status, said, _ = self.pytest(PYTHONPATH=self.folder)
+        self.assertEqual(status, 2, said)
+        self.assert_says(said, r"PyTorch here is 9\.1\.0, and this package of Lockstep is for \d+\.\d+: install the Lockstep of that release")
+
     def test_each_test_has_its_own_output(self):
         self.write("test_prints.py", "import lockstep, pytest\n@pytest.mark.parametrize('n', range(2))\n@lockstep.world(2)\ndef test_it(rank, n):\n"
                    "    print(f'of {n}')\n")
