@@ -52,4 +52,5 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
     _check_torch()
-    return getattr(_import_module("." + _MODULES[name], __name__), name)
+    globals()[name] = found = getattr(_import_module("." + _MODULES[name], __name__), name)  # And is not asked for again.
+    return found

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import glob
 import logging
 import multiprocessing
 import os
@@ -90,11 +89,19 @@ class State:
         return found
 
 
+def children_of(task: str) -> list[str]:
+    try:
+        with open(f"/proc/self/task/{task}/children", "rb", buffering=0) as file:
+            return file.read().decode().split()
+    except (FileNotFoundError, ProcessLookupError):  # It has just ended.
+        return []
+
+
 def running() -> set[str]:
     """Threads, processes and open files that a test may have left."""
     multiprocessing.active_children()  # Waits for those that have ended.
     found = {f"the thread {thread.name}" for thread in threading.enumerate() if thread is not threading.main_thread()}
-    for pid in [pid for file in glob.glob("/proc/self/task/*/children") for pid in pathlib.Path(file).read_text().split()]:
+    for pid in [pid for task in os.listdir("/proc/self/task") for pid in children_of(task)]:
         found.add(f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})")
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):

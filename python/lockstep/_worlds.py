@@ -129,6 +129,7 @@ class KeptWorld(World):
 
     def _serve(self, rank: int, connection: Connection) -> None:
         self.join(rank)
+        others = running()
         while True:
             request = connection.recv()
             if request is None:
@@ -137,15 +138,18 @@ class KeptWorld(World):
                 connection.send(Outcome("passed" if _rank.group_works() else "failed"))
                 continue
             task, state, what = request
-            state.apply()
-            before, others = State(), running()
+            before = State()
+            if before.differences(state):
+                state.apply()
+                before = State()
             body, render = self.lookup(rank, what)
             outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
             started = sorted(running() - others)
             has_group = dist.is_initialized()
-            after = State()
-            before.apply()
-            outcome.left_behind = before.differences(after) + started + ([] if has_group else ["no default group"])
+            changed = before.differences(State())
+            if changed:
+                before.apply()
+            outcome.left_behind = changed + started + ([] if has_group else ["no default group"])
             outcome.is_usable = has_group and not started
             connection.send(outcome)
 
