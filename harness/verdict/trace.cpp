@@ -59,7 +59,10 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 std::string text_of(const Collective& collective) {
-  return collective.op + " of " + with_commas(collective.elements) + " " + collective.dtype +
+  return collective.op +
+         (collective.dtype.empty()
+              ? ""
+              : " of " + with_commas(collective.elements) + " " + collective.dtype) +
          (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root)) +
          (collective.bucket.empty() ? "" : " (" + collective.bucket + ")");
 }

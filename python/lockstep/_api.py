@@ -50,20 +50,30 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     __tracebackhide__ = True
     from . import _worlds
     from ._processes import Capture
-    from ._rank import Task, can_be_sent
+    from ._rank import Task
     tier_named(tier)
     checked_sizes((size,))
     task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
     if tier == "cold":
         verdict = _worlds.run_cold(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
-    elif tier == "sim" and not can_be_sent((function, args)):
+    elif sent := pickled((function, args), tier):
+        verdict = _worlds.run_kept(tier, size, task, sent, timeout)
+    else:
         from ._simulated import run_simulated
         verdict = run_simulated(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
-    else:
-        verdict = _worlds.run_kept(tier, size, task, pickle.dumps((function, args)), timeout)
     if verdict.kind == "passed":
         return [pickle.loads(end.outcome.value) for end in verdict.ends if end.outcome is not None]
     raise with_notes(verdict)
+
+
+def pickled(value: Any, tier: str) -> bytes:
+    """Returns nothing where simulated ranks need not have it pickled, since a process is forked for them."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        if tier != "sim":
+            raise
+        return b""
 
 
 def with_notes(verdict: Any) -> BaseException:

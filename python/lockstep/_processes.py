@@ -116,7 +116,8 @@ class Process:
                 os._exit(1)
             finally:
                 for stream in (sys.stdout, sys.stderr):
-                    stream.flush()
+                    with contextlib.suppress(Exception):  # A test may have closed it, or set another one.
+                        stream.flush()
                 os._exit(0)
         theirs.close()
         try:

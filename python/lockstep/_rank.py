@@ -23,6 +23,8 @@ import lockstep_recorder
 import torch
 import torch.distributed as dist
 
+from lockstep_recorder._history import told
+
 from . import _calls
 
 LOG_FORMAT = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
@@ -163,8 +165,7 @@ def classify(outcome: Outcome, error: BaseException) -> None:
     outcome.kind = ("skipped" if isinstance(error, skips) else
                     "xfailed" if outcomes and isinstance(error, outcomes.XFailed) else
                     "rejected" if hypothesis and isinstance(error, hypothesis.UnsatisfiedAssumption) else "failed")
-    text = str(error)
-    outcome.line = text if outcome.kind != "failed" else (f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    outcome.line = str(error) if outcome.kind != "failed" else told(error).removesuffix(": ")
 
 
 def pickled(error: BaseException) -> bytes:
@@ -191,6 +192,9 @@ def leave_subgroups() -> None:
     for group in list(dist.distributed_c10d._world.pg_map):
         if group is not world:
             dist.destroy_process_group(group)
+    if "torch.distributed.tensor" in sys.modules:  # It keeps meshes of these groups, and takes them for equal ones of later tests.
+        sys.modules["torch.distributed.tensor"].DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache_clear()
+        getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", bool)()
 
 
 def group_works() -> bool:

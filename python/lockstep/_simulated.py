@@ -1,36 +1,42 @@
 """Worlds of simulated ranks: threads of one forked process that take turns, whose collectives are carried in memory."""
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
+import gc
 import io
 import json
 import logging
 import mmap
 import os
 import random
+import signal
 import struct
 import sys
 import threading
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from lockstep_recorder import _state
+from torch.distributed.tensor import DTensor
 
-from . import _calls, _rank
+from . import _calls, _rank, _simulated_groups
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
-from ._state import State
+from ._state import State, running
 from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words
 from ._worlds import Lookup, state_of_ranks
 
 SIZE_MAX = 1024
+READY_SECONDS = 120.0
+GARBAGE_MOST = 100_000  # Objects that only the collector may free.
 Report = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
@@ -42,77 +48,97 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def simulate(size: int, body: Turns) -> dict[str, Any]:
+def simulate(body: Turns) -> dict[str, Any]:
     """Runs body.run(rank, group) in each rank. What it returns is described in python/simulated.cpp."""
+    world = json.dumps({"size": len(body.ranks), "reduction": "ring"})  # Gloo's order, so that sums are the same to the last bit.
     texts: list[bytes] = []
     torch_folder = os.path.dirname(os.path.abspath(torch.__file__))
-    library().lockstep_simulate(os.fsencode(sys.prefix), os.fsencode(torch_folder), json.dumps({"size": size}).encode(), body,
-                                Report(texts.append))
+    library().lockstep_simulate(os.fsencode(sys.prefix), os.fsencode(torch_folder), world.encode(), body, Report(texts.append))
     report: dict[str, Any] = json.loads(texts[0])
     if "error" in report:
-        raise RuntimeError(f"simulated ranks cannot run here: {report['error']}")
+        raise RuntimeError(report["error"])
     return report
 
 
 # Attributes of which a process has one each, and of which each rank has its own.
 SWAPPED: tuple[tuple[Any, str], ...] = (
-    (sys, "stdout"), (sys, "stderr"), (os.environ, "_data"), (logging.getLogger(), "handlers"), (warnings, "filters"), (_state, "recorder"),
-    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (torch, "default_generator"), (torch.random, "default_generator"))
+    (sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (os.environ, "_data"), (logging.getLogger(), "handlers"), (warnings, "filters"),
+    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (_state, "recorder"), (DTensor._op_dispatcher, "_custom_op_handlers"))
+
+
+class Printed(io.StringIO):
+    """What a rank printed, which a rank that closes it does not take away."""
+
+    text = ""
+
+    def close(self) -> None:
+        self.text = self.so_far()
+        super().close()
+
+    def so_far(self) -> str:
+        return self.text if self.closed else self.getvalue()
 
 
 class OfRank:
     """The state of a rank that does not run, of which Python has one in a process. PyTorch's generator, default dtype and the
     environment are exchanged by the library."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_captured: bool) -> None:
         self.thread = 0
-        self.printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
-        self.values = [getattr(place, name) for place, name in SWAPPED]
-        self.values[:2] = self.printed.values()
-        self.values[2:5] = dict(self.values[2]), list(self.values[3]), list(self.values[4])
-        self.random = random.getstate()
-        self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
+        self.printed = {name: Printed() for name in ("stdout", "stderr")} if is_captured else {}
+        held = [getattr(place, name) for place, name in SWAPPED]
+        self.values = [copy.copy(value) if isinstance(value, (dict, list, types.SimpleNamespace)) else value for value in held]
+        self.values[:len(self.printed)] = self.printed.values()
+        self.numpy = sys.modules["numpy"].random if "numpy" in sys.modules else None
+        self.keep_generators()
+
+    def keep_generators(self) -> None:
+        self.random, self.of_numpy = random.getstate(), self.numpy and self.numpy.get_state()
 
     def swap(self) -> None:
-        """Exchanges it with the process's: as the rank's turn begins, and as it ends."""
+        """Exchanges attributes with the process's."""
         for number, (place, name) in enumerate(SWAPPED):
             held = getattr(place, name)
             setattr(place, name, self.values[number])
             self.values[number] = held
         warnings._filters_mutated()  # type: ignore[attr-defined]
-        before, self.random = self.random, random.getstate()
-        random.setstate(before)
-        if self.numpy is not None:
-            numpy = sys.modules["numpy"].random
-            before, self.numpy = self.numpy, numpy.get_state()
-            numpy.set_state(before)
+
+    def begin(self) -> None:
+        self.swap()
+        random.setstate(self.random)
+        if self.numpy:
+            self.numpy.set_state(self.of_numpy)
+
+    def end(self) -> None:
+        self.swap()
+        self.keep_generators()
 
 
 class Turns:
     """The ranks of one world. The library calls `run` in each rank's thread, and `begin` and `end` around each of its turns."""
 
-    def __init__(self, size: int, perform: Callable[[int], Outcome], running: mmap.mmap) -> None:
+    def __init__(self, size: int, perform: Callable[[int], Outcome | None], running: mmap.mmap, is_captured: bool) -> None:
         self.perform, self.running = perform, running
-        self.ranks = [OfRank() for _ in range(size)]
+        self.ranks = [OfRank(is_captured) for _ in range(size)]
         self.outcomes: list[Outcome | None] = [None] * size
         self.finished: list[int] = []  # In their order.
 
     def begin(self, rank: int, generator: torch.Generator) -> None:
         self.running[:4] = struct.pack("<i", rank)
-        self.ranks[rank].swap()
-        torch.default_generator = torch.random.default_generator = generator  # It is what torch.rand() draws from.
-        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+        self.ranks[rank].begin()
+        torch.default_generator = torch.random.default_generator = generator  # type: ignore[attr-defined]  # It is what torch.rand() draws from.
 
     def end(self, rank: int, generator: torch.Generator) -> None:
-        self.ranks[rank].swap()
+        self.ranks[rank].end()
 
     def run(self, rank: int, group: Any) -> None:
-        settle()
         self.ranks[rank].thread = threading.get_ident()
-        outcome = self.perform(rank)
-        self.outcomes[rank] = outcome
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+        _simulated_groups.join(group)
+        outcome = self.outcomes[rank] = self.perform(rank)
+        _simulated_groups.leave()
         self.finished.append(rank)
-        if outcome.kind == "failed":
+        if outcome and outcome.kind == "failed":
             name, _, text = outcome.line.partition(": ")
             raise type(name, (Exception,), {})(text)  # Its peers see it leave.
 
@@ -125,61 +151,51 @@ class Turns:
         return "\n".join([f"Thread 0x{self.ranks[rank].thread:016x} (most recent call first):", *lines])
 
 
-def new_group(ranks: Any = None, *_: Any, **__: Any) -> Any:
-    """In place of what torch.distributed.new_group() calls, which would connect processes. All ranks make the same groups in one order."""
-    known = dist.distributed_c10d._world
-    known.group_count += 1
-    members = sorted(ranks) if ranks is not None else list(range(dist.get_world_size()))
-    part = dist.group.WORLD.split_group(members, group_name=f"{','.join(map(str, members))} (group {known.group_count})")
-    if part is None:
-        return dist.GroupMember.NON_GROUP_MEMBER
-    known.pg_map[part] = ("gloo", None)
-    known.pg_names[part] = part.group_name
-    known.pg_group_ranks[part] = {rank: number for number, rank in enumerate(members)}
-    known.pg_backend_config[part] = "cpu:gloo"
-    known.pg_to_tag[part] = tag = f"ptd:{part.group_name}"
-    known.tags_to_pg.setdefault(tag, []).append(part)
-    return part
-
-
-def no_second_group(*_: Any, **__: Any) -> None:
-    raise NotImplementedError("torch.distributed.init_process_group is not there for simulated ranks: use the tier cold or warm")
-
-
-@functools.cache
-def settle() -> None:
-    """Once in a process, when the library has made its groups."""
-    dist.init_process_group = no_second_group
-    dist.distributed_c10d._new_group_with_tag = new_group
-
-
-def run_here(size: int, perform: Callable[[int], Outcome], running: mmap.mmap, connection: Connection) -> bool:
+def run_here(turns: Turns, connection: Connection) -> bool:
     """Runs a world in this process and sends how each rank ended. Whether this process can run another one."""
-    os.environ.update(WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size))
+    size = str(len(turns.ranks))
+    os.environ.update(WORLD_SIZE=size, LOCAL_WORLD_SIZE=size)
     torch.set_num_threads(1)
-    turns = Turns(size, perform, running)
-    report = simulate(size, turns)
+    before, others = State(), running()
+    report = simulate(turns)
+    after, started = State(), sorted(running() - others)
+    before.apply()
     for rank, of_rank in enumerate(turns.ranks):
-        outcome, printed = turns.outcomes[rank], {name: stream.getvalue() for name, stream in of_rank.printed.items()}
+        outcome, printed = turns.outcomes[rank], {name: stream.so_far() for name, stream in of_rank.printed.items()}
         connection.send((outcome, "" if outcome else turns.stack(rank), printed))
-    connection.send((turns.finished, report["diverges"], report["ladder"], report["is_usable"]))
-    return bool(report["is_usable"])
+    is_usable = report["is_usable"] and not started
+    left_behind = before.differences(after) + started if report["is_usable"] else []
+    connection.send((turns.finished, report["diverges"], report["ladder"], left_behind, is_usable))
+    if gc.get_count()[0] > GARBAGE_MOST:  # The library has switched the collector off: it would run in the turn of any rank.
+        gc.collect()
+    return bool(is_usable)
 
 
 class Host:
     """A process that runs simulated worlds of any size, one after the other. What it is sent for each is looked up by `lookup`."""
 
     def __init__(self, lookup: Lookup, capture: Capture) -> None:
-        import torch._dynamo  # noqa: F401  As in a World.
+        with warnings.catch_warnings():  # Of PyTorch's own deprecations.
+            warnings.simplefilter("ignore")
+            import torch._dynamo  # As in a World; and what the library imports.
+            import torch.distributed.algorithms.ddp_comm_hooks
+            import torch.distributed.algorithms.model_averaging.averagers
+            import torch.distributed.optim  # noqa: F401
         _calls.install()
         self.lookup = lookup
         self.progress = _calls.Progress(SIZE_MAX)
         self.running = mmap.mmap(-1, 4)  # The rank whose turn it is.
-        self.last = ""
+        self.last, self.is_captured, self.is_ready = "", capture is not Capture.NOTHING, False
         self.process = Process(self._serve, capture)
 
     def _serve(self, connection: Connection) -> None:
         _calls.Issued.has_futures = False  # To ask for one there waits for the collective.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would be for the main thread, which runs no rank.
+        try:
+            simulate(Turns(1, lambda _: None, self.running, self.is_captured))  # The first one loads the library.
+        except Exception as error:
+            return connection.send(str(error))
+        connection.send("")
         while (request := connection.recv()) is not None:
             size, task, state, what = request
             state.apply()
@@ -187,8 +203,17 @@ class Host:
             def perform(rank: int, size: int = size, task: Task = task, what: Any = what) -> Outcome:
                 body, render = self.lookup(rank, what)
                 return _rank.perform(task, rank, size, self.progress, body, render)
-            if not run_here(size, perform, self.running, connection):
+            if not run_here(Turns(size, perform, self.running, self.is_captured), connection):
                 return
+
+    def wait_until_ready(self) -> None:
+        """Throws where the library cannot run here."""
+        if not self.is_ready:
+            if not self.process.connection.poll(READY_SECONDS):
+                raise RuntimeError(f"the process of simulated ranks was not ready after {READY_SECONDS:g} s")
+            if problem := self.process.connection.recv():
+                raise RuntimeError(f"simulated ranks cannot run here: {problem}")
+            self.is_ready = True
 
     def run(self, size: int, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the process can run another world."""
@@ -197,6 +222,7 @@ class Host:
         self.last = task.name
         for rank in range(size):
             self.progress.write(rank, {"groups": {}})
+        self.wait_until_ready()
         self.process.mark()
         self.process.connection.send((size, task, state, what))
         self.process.is_idle = False
@@ -207,8 +233,8 @@ class Host:
                 if not self.process.connection.poll(max(0.0, deadline - time.monotonic())):
                     return self._late(ends, timeout), False
                 end.outcome, end.stack, end.printed = self.process.connection.recv()
-                end.progress, end.was_hung = self.progress.read(rank), end.outcome is None
-            finished, diverges, ladder, is_usable = self.process.connection.recv()
+                end.progress = self.progress.read(rank)
+            finished, diverges, ladder, left_behind, is_usable = self.process.connection.recv()
         except (EOFError, ConnectionResetError):
             if not wait([self.process.handle], max(0.0, deadline - time.monotonic())):
                 return self._late(ends, timeout), False
@@ -219,13 +245,15 @@ class Host:
             died.status, died.stack, died.printed = self.process.status, self.process.stack(), self.process.printed()
             return judge(ends), False
         self.process.is_idle = True
-        return verdict_of(ends, finished, diverges, ladder), is_usable
+        verdict = verdict_of(ends, finished, diverges, ladder)
+        verdict.left_behind += left_behind
+        return verdict, is_usable
 
     def _late(self, ends: list[RankEnd], timeout: float) -> Verdict:
         """The verdict on ranks that use up the time of their test."""
         ask_for_stacks([self.process])
         for rank, end in enumerate(ends):
-            end.progress, end.was_hung, end.seconds = self.progress.read(rank), end.outcome is None, timeout
+            end.progress, end.seconds = self.progress.read(rank), timeout
         ends[0].stack = self.process.stack()
         verdict, running = judge(ends), struct.unpack("<i", self.running[:4])[0]
         verdict.sentence = f"rank {running} of {len(ends)} did not end within {timeout:g} s, and the others wait for their turn"

@@ -15,6 +15,7 @@ import threading
 from typing import Any
 
 import torch
+import torch._C._distributed_c10d as c10d
 
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PYTEST_CURRENT_TEST")
 # Each flag of the process: how it is read and how it is set.
@@ -30,6 +31,7 @@ FLAGS: dict[str, tuple[Any, Any]] = {
     "PyTorch's anomaly detection": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     "PyTorch's float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "PyTorch's default device": (torch.get_default_device, torch.set_default_device),
+    "the debug level of torch.distributed": (c10d.get_debug_level, c10d.set_debug_level),
 }
 
 
@@ -100,7 +102,8 @@ def children_of(task: str) -> list[str]:
 def running() -> set[str]:
     """Threads, processes and open files that a test may have left."""
     multiprocessing.active_children()  # Waits for those that have ended.
-    found = {f"the thread {thread.name}" for thread in threading.enumerate() if thread is not threading.main_thread()}
+    none_of_a_test = threading.main_thread().__class__, threading._DummyThread  # Of C++, as simulated ranks are.
+    found = {f"the thread {thread.name}" for thread in threading.enumerate() if not isinstance(thread, none_of_a_test)}
     for pid in [pid for task in os.listdir("/proc/self/task") for pid in children_of(task)]:
         found.add(f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})")
     for number in os.listdir("/proc/self/fd"):

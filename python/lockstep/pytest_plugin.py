@@ -216,7 +216,7 @@ def run_test(item: Any, function: Callable[..., Any], args: dict[str, Any], reco
     """Runs a function on every rank, in the tier that was asked for if that can be."""
     from ._rank import Task
     tier = _api.tier_named(setting(item, "tier"))
-    if tier == "sim" and (why := why_not_simulated(item, recording)):
+    if tier == "sim" and (why := why_not_simulated(item)):
         tier = "cold"
         _reports.note(item, f"ran cold: {why}")
     task = Task(item.nodeid, recording, keeps_warnings="recwarn" not in item.fixturenames, is_example=is_example)
@@ -237,9 +237,7 @@ def conclude(item: Any, recording: Recording | None, verdict: Verdict) -> None:
         pytest.fail(story, pytrace=False)
 
 
-def why_not_simulated(item: Any, recording: Any) -> str:
-    if recording is not None:
-        return "simulated ranks are not recorded"
+def why_not_simulated(item: Any) -> str:
     shared = sorted(IN_PROCESSES & set(item.fixturenames))
     return f"{', '.join(shared)} would hold what all simulated ranks say" if shared else ""
 

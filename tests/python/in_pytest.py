@@ -127,7 +127,7 @@ class Pytest(project.Project):
 
     def test_recorded_tests_are_judged(self):
         self.write("test_training.py", files.TRAINING)
-        for tier in "cold", "warm":
+        for tier in "cold", "warm", "sim":
             with self.subTest(tier=tier):
                 status, said, results = self.pytest("-rA", "--lockstep-tier", tier, "--lockstep-record=" + tier)
                 self.assertEqual({name: kind for name, (kind, _) in results.items()},

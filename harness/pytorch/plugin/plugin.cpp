@@ -107,7 +107,6 @@ void run_rank(void* body, int rank, const Group& group) {
     }
   };
   in_python([&] {
-    adapter("adopt")(group);
     running = {static_cast<PyObject*>(body), rank};
     const Turns turns;
     call_at_turn("begin");

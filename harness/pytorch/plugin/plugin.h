@@ -125,10 +125,9 @@ struct Plugin {
   void* (*release_lock)();
   void (*take_lock)(void* held);
 
-  // Runs the Python object `body` in this simulated rank: body.run(rank, group), with the group as
-  // the default one, and body.begin(rank, generator) and body.end(rank, generator) around each of
-  // the rank's turns, with the default generator of the rank. Throws PythonError for what run()
-  // raises.
+  // Runs the Python object `body` in this simulated rank: body.run(rank, group), with the group of
+  // all ranks, and body.begin(rank, generator) and body.end(rank, generator) around each of the
+  // rank's turns, with the default generator of the rank. Throws PythonError for what run() raises.
   void (*run_rank)(void* body, int rank, const Group&);
 
   // Runs a user's file, before anything forks. Returns what is wrong with it; empty: its parts are

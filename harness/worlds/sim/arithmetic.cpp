@@ -71,12 +71,29 @@ void allreduce_sparse(const Calls& members, const ReductionOrder&) {
 }
 
 void allreduce(const Calls& members, const ReductionOrder& order) {
-  // As Gloo's does, whose sparse one has no name of its own; its coalesced one takes none.
-  if (members.front()->op == "allreduce" && has_sparse_tensors(*members.front()))
-    return allreduce_sparse(members, order);
+  // As Gloo's does, whose sparse one has no name of its own.
+  if (has_sparse_tensors(*members.front())) return allreduce_sparse(members, order);
   for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
     const auto sum = reduced_input(members, i, order);
     for (const auto* call : members) deliver(sum, call->outputs.at(i));
+  }
+}
+
+// As Gloo does: the tensors of a rank are one, which a ring cuts into other pieces than each.
+void allreduce_coalesced(const Calls& members, const ReductionOrder& order) {
+  Tensors parts;
+  for (const auto* call : members) {
+    Tensors own;
+    for (const auto& tensor : call->inputs) own.push_back(flat(tensor));
+    parts.push_back(at::cat(own));
+  }
+  const auto sum = reduced(parts, members.front()->reduction, order);
+  for (const auto* call : members) {
+    int64_t begin = 0;
+    for (const auto& tensor : call->outputs) {
+      deliver(sum.narrow(0, begin, tensor.numel()), flat(tensor));
+      begin += tensor.numel();
+    }
   }
 }
 
@@ -203,7 +220,7 @@ void carry_out(const Calls& members, const ReductionOrder& order) {
   static const std::map<std::string, void (*)(const Calls&, const ReductionOrder&)> kOperations{
       {"broadcast", broadcast},
       {"allreduce", allreduce},
-      {"allreduce_coalesced", allreduce},
+      {"allreduce_coalesced", allreduce_coalesced},
       {"allreduce_sparse", allreduce_sparse},
       {"reduce", reduce},
       {"allgather", all_gather},

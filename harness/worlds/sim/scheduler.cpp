@@ -1,13 +1,15 @@
 #include "harness/worlds/sim/scheduler.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace lockstep::sim {
 
 namespace {
 constexpr int kNobody = -1;
-}
+thread_local const Scheduler* of_this_thread = nullptr;
+}  // namespace
 
 Scheduler::Scheduler(RankThreads& rank_threads, int ranks, Chooser chooser, Nanoseconds limit,
                      Turns turns)
@@ -42,6 +44,7 @@ std::vector<Scheduler::ThreadEnd> Scheduler::run(std::function<void(int)> body) 
 }
 
 void Scheduler::live(int rank) {
+  of_this_thread = this;
   if (turns_.begin) turns_.begin(rank);
   body_(rank);
   ranks_[static_cast<size_t>(rank)]->state = State::ended;
@@ -108,6 +111,13 @@ void Scheduler::make_runnable(int rank) {
   Rank& woken = *ranks_[static_cast<size_t>(rank)];
   woken.until.reset();
   runnable_.insert(std::lower_bound(runnable_.begin(), runnable_.end(), rank), rank);
+}
+
+void Scheduler::require_thread_of_rank() const {
+  if (of_this_thread != this)
+    throw std::runtime_error(
+        "a thread that a simulated rank has started cannot communicate: use a tier of forked "
+        "ranks");
 }
 
 void Scheduler::yield() {

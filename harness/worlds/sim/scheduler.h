@@ -66,7 +66,9 @@ class Scheduler {
   // Throws TierError, before any rank runs, where a rank gets no thread.
   std::vector<ThreadEnd> run(std::function<void(int rank)> body);
 
-  // All functions below are for the rank that runs.
+  // All functions below are for the rank that runs. Throws std::runtime_error in a thread that a
+  // rank has started: it would have the turn of whichever rank runs.
+  void require_thread_of_rank() const;
   int running() const { return running_; }
   Nanoseconds now() const { return clock(running_); }
   void advance(Nanoseconds time) { clock(running_) += time; }

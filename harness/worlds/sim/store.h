@@ -53,6 +53,7 @@ class Store final : public c10d::Store {
   std::vector<std::string> listKeys() override;
 
  private:
+  StoreContents& contents() const;
   void wait_for_last_change_of(const std::string& key);
   void changed(const std::string& key);
   void wait_for_change_of(const std::string& key, Nanoseconds deadline);

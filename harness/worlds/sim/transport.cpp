@@ -10,17 +10,31 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// The timeout that a group of simulated ranks reports; it ends no wait.
+using Milliseconds = std::chrono::milliseconds;
+
+// The timeout that a group of simulated ranks reports unless it was given one; it ends no wait.
 constexpr std::chrono::minutes kPatience{5};
+
+// The timeout of a rank's waits in a group, in virtual time; zero: none.
+using Timeout = std::shared_ptr<Milliseconds>;
 
 // The backend of a simulated group for everything but collectives.
 class Nowhere final : public c10d::Backend {
  public:
-  Nowhere(int rank, int size) : Backend(rank, size) {}
+  Nowhere(int rank, int size, Timeout timeout)
+      : Backend(rank, size), timeout_(std::move(timeout)) {}
   const std::string getBackendName() const override { return "memory"; }
+  // As Gloo's groups, which count their collectives.
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return 0; }
   c10::intrusive_ptr<Options> getBackendOptions() override {
-    return c10::make_intrusive<Options>("memory", kPatience);
+    return c10::make_intrusive<Options>("memory",
+                                        *timeout_ > Milliseconds::zero() ? *timeout_ : kPatience);
   }
+  void setTimeout(Milliseconds timeout) override { *timeout_ = timeout; }
+
+ private:
+  const Timeout timeout_;
 };
 
 }  // namespace
@@ -28,13 +42,14 @@ class Nowhere final : public c10d::Backend {
 // One rank's side of a group.
 class DeviceSlot final : public Carrier {
  public:
-  DeviceSlot(std::shared_ptr<SharedGroup> group, int member)
-      : group_(std::move(group)), member_(member) {}
+  DeviceSlot(std::shared_ptr<SharedGroup> group, int member, Timeout timeout)
+      : group_(std::move(group)), member_(member), timeout_(std::move(timeout)) {}
 
   WorkPtr carry(Call call, const Collective& issued, const std::shared_ptr<TapLog>& log) override {
+    group_->scheduler_.require_thread_of_rank();
     if (is_point_to_point(call.op)) return pass(std::move(call), issued, log);
     const auto outputs = call.outputs;
-    const auto timeout = call.timeout;
+    const auto timeout = call.timeout > Milliseconds::zero() ? call.timeout : *timeout_;
     auto& matcher = group_->matcher_;
     const auto session = matcher.join(member_, issued, {std::move(call), issued, log, {}});
     if (matcher.is_complete(*session)) group_->complete(*session);
@@ -61,8 +76,9 @@ class DeviceSlot final : public Carrier {
       ranks.push_back(group_->matcher_.ranks().at(static_cast<size_t>(member)));
     const auto own = std::find(members.begin(), members.end(), member_) - members.begin();
     const auto index = static_cast<int>(own);
-    return {c10::make_intrusive<Nowhere>(index, static_cast<int>(members.size())),
-            std::make_shared<DeviceSlot>(group_->find_(name, ranks), index)};
+    const auto timeout = std::make_shared<Milliseconds>();
+    return {c10::make_intrusive<Nowhere>(index, static_cast<int>(members.size()), timeout),
+            std::make_shared<DeviceSlot>(group_->find_(name, ranks), index, timeout)};
   }
 
  private:
@@ -80,12 +96,13 @@ class DeviceSlot final : public Carrier {
                        .owner = message,
                        .what = [text] { return text; },
                        .outputs = outputs,
-                       .timeout = std::chrono::milliseconds::zero(),
+                       .timeout = *timeout_,
                        .source = [message = message.get()] { return message->from; }});
   }
 
   const std::shared_ptr<SharedGroup> group_;
   const int member_;
+  const Timeout timeout_;
 };
 
 SharedGroup::SharedGroup(const std::string& name, const std::vector<int>& ranks,
@@ -103,8 +120,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> SharedGroup::joined_by(
     const std::shared_ptr<SharedGroup>& group, int member,
     const c10::intrusive_ptr<c10d::Store>& store, const std::shared_ptr<TapLog>& log) {
   const auto size = static_cast<int>(group->matcher_.ranks().size());
-  const auto tap = c10::make_intrusive<Tap>(c10::make_intrusive<Nowhere>(member, size), log,
-                                            std::make_shared<DeviceSlot>(group, member));
+  const auto timeout = std::make_shared<Milliseconds>();
+  const auto tap =
+      c10::make_intrusive<Tap>(c10::make_intrusive<Nowhere>(member, size, timeout), log,
+                               std::make_shared<DeviceSlot>(group, member, timeout));
   auto joined = c10::make_intrusive<c10d::ProcessGroup>(store, member, size);
   const auto type = c10d::ProcessGroup::BackendType::CUSTOM;
   joined->setBackend(c10::DeviceType::CPU, type, tap);
