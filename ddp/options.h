@@ -85,4 +85,25 @@ struct DistributedDataParallelOptions {
   std::optional<std::chrono::milliseconds> timeout;
 };
 
+// Calls visit(name, value) for each option that ranks compare, in the order in which a difference
+// is reported. A new option is a member above and a line here.
+template <class Visit>
+void visit_compared_options(const DistributedDataParallelOptions& options, const Visit& visit) {
+  visit("init_sync", options.init_sync);
+  visit("forward_sync_buffers",
+        options.forward_sync_buffers.value_or(options.broadcast_buffers.value_or(true)));
+  visit("buffer_sync_lag", options.buffer_sync_lag);
+  visit("check_replicas_every", options.check_replicas_every);
+  visit("bucket_cap_mb", options.bucket_cap_mb);
+  visit("bucket_cap_mb_list", options.bucket_cap_mb_list);
+  visit("find_unused_parameters", options.find_unused_parameters);
+  visit("gradient_as_bucket_view", options.gradient_as_bucket_view);
+  visit("static_graph", options.static_graph);
+  visit("skip_all_reduce_unused_params", options.skip_all_reduce_unused_params);
+  visit("batched_grad_copy", options.batched_grad_copy);
+  visit("parameters_and_buffers_to_ignore", options.parameters_and_buffers_to_ignore);
+  visit("delay_all_reduce_named_params", options.delay_all_reduce_named_params);
+  visit("param_to_hook_all_reduce", options.param_to_hook_all_reduce);
+}
+
 }  // namespace lockstep

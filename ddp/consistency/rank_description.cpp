@@ -30,6 +30,24 @@ std::string text_of(bool value) {
   return value ? "true" : "false";
 }
 
+std::string text_of(int value) {
+  return std::to_string(value);
+}
+
+std::string text_of(const std::string& value) {
+  return "'" + value + "'";
+}
+
+std::string text_of(const std::optional<double>& value) {
+  return value ? exact_text(*value) : "unset";
+}
+
+std::string text_of(const std::vector<double>& values) {
+  std::string text = "[";
+  for (const double value : values) text += " " + exact_text(value);
+  return text + " ]";
+}
+
 // Only the kind: ranks may have different devices of one kind.
 std::string kind_of(const c10::Device& device) {
   return c10::DeviceTypeName(device.type(), /*lower_case=*/true);
@@ -110,26 +128,9 @@ void state_buffers(const torch::nn::Module& module, const Options& options,
 }
 
 void state_options(const Options& options, std::vector<Property>& properties) {
-  std::string caps;
-  for (const double cap : options.bucket_cap_mb_list) caps += " " + exact_text(cap);
-  const std::pair<const char*, std::string> values[] = {
-      {"init_sync", text_of(options.init_sync)},
-      {"forward_sync_buffers", text_of(synchronises_buffers(options))},
-      {"buffer_sync_lag", text_of(options.buffer_sync_lag)},
-      {"check_replicas_every", std::to_string(options.check_replicas_every)},
-      {"bucket_cap_mb", options.bucket_cap_mb ? exact_text(*options.bucket_cap_mb) : "unset"},
-      {"bucket_cap_mb_list", "[" + caps + " ]"},
-      {"find_unused_parameters", text_of(options.find_unused_parameters)},
-      {"gradient_as_bucket_view", text_of(options.gradient_as_bucket_view)},
-      {"static_graph", text_of(options.static_graph)},
-      {"skip_all_reduce_unused_params", text_of(options.skip_all_reduce_unused_params)},
-      {"batched_grad_copy", text_of(options.batched_grad_copy)},
-      {"parameters_and_buffers_to_ignore", text_of(options.parameters_and_buffers_to_ignore)},
-      {"delay_all_reduce_named_params", text_of(options.delay_all_reduce_named_params)},
-      {"param_to_hook_all_reduce", "'" + options.param_to_hook_all_reduce + "'"}};
-  for (const auto& [name, value] : values) {
-    properties.push_back({std::string("the option ") + name, value});
-  }
+  visit_compared_options(options, [&](const std::string& name, const auto& value) {
+    properties.push_back({"the option " + name, text_of(value)});
+  });
 }
 
 }  // namespace
@@ -181,8 +182,7 @@ ModuleState state_of(const torch::nn::Module& module, const Options& options) {
 }
 
 bool synchronises_buffers(const Options& options) {
-  if (options.forward_sync_buffers) return *options.forward_sync_buffers;
-  return options.broadcast_buffers.value_or(true);
+  return options.forward_sync_buffers.value_or(options.broadcast_buffers.value_or(true));
 }
 
 RankDescription describe_rank(const torch::nn::Module& module, const Options& options,
