@@ -14,6 +14,6 @@ foreach(suite IN LISTS suites)
   string(REGEX REPLACE "[\n.]" "" suite "${suite}")
   string(APPEND script
          "add_test([==[${NAME}.${suite}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==])\n"
-         "set_tests_properties([==[${NAME}.${suite}]==] PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)\n")
+         "set_tests_properties([==[${NAME}.${suite}]==] PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 LABELS ${LABEL})\n")
 endforeach()
 file(WRITE "${FILE}" "${script}")

@@ -73,10 +73,22 @@ function(lockstep_test name)
   # Whole, since nothing refers to a test by name.
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive
                                         ${arg_LINK} GTest::gtest)
+  # "quick" needs no torch; the others are what they test.
+  set(label quick)
+  if(arg_TORCH)
+    cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests" OUTPUT_VARIABLE folder)
+    set(label worlds)
+    if(folder MATCHES "^(ddp|train|reference)")
+      set(label ddp)
+    elseif(folder MATCHES "^(scenarios|demos)")
+      set(label scenarios)
+    endif()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY lockstep_tests_${label} ${name})
   if(arg_TORCH AND NOT arg_LONG)
     set(suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
     add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS "${suites}" VERBATIM
-                       COMMAND "${CMAKE_COMMAND}" -D "NAME=${name}" -D "PROGRAM=$<TARGET_FILE:${name}>" -D "FILE=${suites}"
+                       COMMAND "${CMAKE_COMMAND}" -D "NAME=${name}" -D "PROGRAM=$<TARGET_FILE:${name}>" -D "FILE=${suites}" -D "LABEL=${label}"
                                -P "${PROJECT_SOURCE_DIR}/cmake/AddSuites.cmake")
     # Until it is built, one test that fails stands for all.
     set(included "${CMAKE_CURRENT_BINARY_DIR}/${name}_included.cmake")
@@ -90,5 +102,16 @@ function(lockstep_test name)
     set(cost 200)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 900 COST ${cost})
+                       PROPERTIES TIMEOUT 900 COST ${cost} LABELS ${label})
+endfunction()
+
+# lockstep_outside_tests(): the tests of this folder that have no label run programs from outside.
+function(lockstep_outside_tests)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  foreach(test IN LISTS tests)
+    get_test_property("${test}" LABELS labels)
+    if(NOT labels)
+      set_tests_properties("${test}" PROPERTIES LABELS outside)
+    endif()
+  endforeach()
 endfunction()
