@@ -7,7 +7,7 @@
 #include "harness/verdict/trace.h"
 #include "harness/worlds/sim/world.h"
 #include "harness/worlds/subject.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <sys/mman.h>
 

@@ -5,8 +5,8 @@
 #include "harness/verdict/finding_json.h"
 #include "reports/coverage.h"
 #include "reports/devices.h"
+#include "reports/findings/text.h"
 #include "reports/style.h"
-#include "reports/table_text.h"
 
 namespace lockstep::reports {
 

@@ -6,7 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/coverage.h"
-#include "reports/findings_file.h"
+#include "reports/findings/file.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/result_checks.h"

@@ -4,7 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/case_text.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 namespace lockstep::reports {
 

@@ -7,7 +7,7 @@
 #include "cli/run/selection.h"
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <algorithm>
 

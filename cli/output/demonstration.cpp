@@ -2,11 +2,11 @@
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
+#include "reports/findings/text.h"
 #include "reports/fit.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
 #include "reports/story.h"
-#include "reports/table_text.h"
 #include "reports/terminal.h"
 
 #include <algorithm>

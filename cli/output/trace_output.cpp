@@ -4,7 +4,7 @@
 #include "cli/usage.h"
 #include "harness/base/text.h"
 #include "harness/timeline/timeline.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <cerrno>
 #include <cstring>

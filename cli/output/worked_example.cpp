@@ -2,8 +2,8 @@
 
 #include "harness/worlds/about.h"
 #include "harness/worlds/tiers.h"
+#include "reports/findings/text.h"
 #include "reports/pictures/picture.h"
-#include "reports/table_text.h"
 
 #include <algorithm>
 #include <map>

@@ -13,7 +13,7 @@ struct SameBatches {
 };
 SameBatches same_batches(const PassRow& row);
 
-// What each rank drew, a sentence each.
+// A sentence for each rank on the samples that it drew.
 Details draws_of(const PassRow& row);
 
 // Samples that no rank drew in any of several whole passes.

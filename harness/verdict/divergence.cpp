@@ -76,7 +76,7 @@ Line line_of(const Difference& is, size_t at) {
   return line;
 }
 
-// What one rank recorded beside its own expected value.
+// The row of one rank, beside its own expected value.
 Line line_of_rank(const Difference& is, size_t rank, size_t at) {
   Difference one{{is.row.at, "", {is.row.by_rank[rank]}}, {is.expected[rank]}, {}};
   if (!is.bounds.empty()) one.bounds = {is.bounds[rank]};

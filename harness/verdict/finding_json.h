@@ -1,4 +1,4 @@
-// Findings in JSON, as files of a run hold them. reports/findings_file.cpp reads them.
+// Findings in JSON, as files of a run hold them. reports/findings/file.cpp reads them.
 #pragma once
 
 #include "harness/base/json.h"

@@ -1,5 +1,5 @@
 #include "harness/cases/scenario.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
 
@@ -203,9 +203,8 @@ TEST(Judge, ARankThatEndedOtherwiseLeadsTheStoryOfWhatWasNotRecorded) {
   };
   const auto stuck = ended({Ending::Kind::stuck, ""});
   EXPECT_EQ(stuck.pattern, "stuck");
-  EXPECT_TRUE(
-      stuck.diagnosis.starts_with("rank 1 did not return inside the deadline, at step 0, p; rank "
-                                  "1 never recorded y"))
+  EXPECT_TRUE(stuck.diagnosis.starts_with(
+      "rank 1 did not return inside the deadline, at step 0, p; rank 1 never recorded y"))
       << stuck.diagnosis;
   EXPECT_TRUE(
       ended({Ending::Kind::signalled, "SIGSEGV"})
@@ -258,9 +257,8 @@ TEST(Judge, AHangNamesWhoIsStuckAndWhatEachRankLastJoined) {
       {{0, "p"}, Collective{"allreduce", "world", "float32", 7, 1536, -1, false}});
   const auto verdict = judged({waits, ending(kReturned)});
   EXPECT_EQ(verdict.kind, Kind::hang);
-  EXPECT_NE(reports::text_of(verdict.findings.at(0))
-                .find("last collective #7 allreduce of 1,536 float32, not done"),
-            std::string::npos);
+  const auto text = reports::text_of(verdict.findings.at(0));
+  EXPECT_NE(text.find("last collective #7 allreduce of 1,536 float32, not done"), text.npos);
 }
 
 TEST(Judge, AllRanksRefuseOrNone) {

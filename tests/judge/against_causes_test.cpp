@@ -1,5 +1,5 @@
 // Why ranks part from one process, and when a comparison says nothing.
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 #include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>

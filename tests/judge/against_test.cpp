@@ -3,7 +3,7 @@
 
 #include "harness/invariants/judge_run.h"
 #include "harness/recorded/tolerance.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 #include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "harness/timeline/timeline.h"
 
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
 

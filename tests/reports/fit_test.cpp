@@ -1,7 +1,7 @@
 #include "reports/fit.h"
 
 #include "harness/base/text.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 #include "reports/terminal.h"
 #include "tests/reports/samples.h"
 

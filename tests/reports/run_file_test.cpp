@@ -1,7 +1,6 @@
 #include "reports/run_file.h"
 
 #include "reports/json.h"
-#include "reports/table_text.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
@@ -42,27 +41,6 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
   run.exit_code = 130;
   EXPECT_EQ(run_json(run_of(run_json(run), "run.json")), run_json(run));
   EXPECT_EQ(run_json(parse_run_file(file_text(run_json(run)), "run.json")), run_json(run));
-}
-
-TEST(RunFile, AFindingIsReadAsTheValueThatItWas) {
-  const auto run = run_of_every_kind();
-  const auto& finding = run.results.at(1).worst.findings.at(0);
-  const auto read = run_of(run_json(run), "run.json");
-  EXPECT_EQ(read.results.at(1).worst.findings.at(0), finding);
-  EXPECT_EQ(read.results.at(1).worst.findings.at(0).where.record, "fc.weight");
-}
-
-TEST(RunFile, OfAnEarlierVersionTheTextsOfFindingsAreRead) {
-  auto json = run_json(run_of_every_kind());
-  const auto text = json["results"][1]["findings"][0]["text"];
-  for (auto& result : json["results"])
-    for (auto& finding : result["findings"])
-      for (const char* later : {"diagnosis", "place", "details"}) finding.erase(later);
-  const auto read = run_of(json, "run.json");
-  const auto& finding = read.results.at(1).worst.findings.at(0);
-  EXPECT_EQ(finding.diagnosis, "fc.weight: the sum of the ranks' gradients, not the average");
-  EXPECT_EQ(finding.where, "step 0, after_backward, fc.weight[0]");
-  EXPECT_EQ(text_of(finding), text);
 }
 
 TEST(RunFile, OfACrashTheStackIsRead) {

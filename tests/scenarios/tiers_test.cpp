@@ -6,7 +6,7 @@
 #include "harness/cases/draw.h"
 #include "harness/verdict/trace.h"
 #include "harness/worlds/subject.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"
 

@@ -1,6 +1,6 @@
 #include "harness/verdict/compare.h"
 
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
 

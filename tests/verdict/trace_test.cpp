@@ -1,6 +1,6 @@
 #include "harness/verdict/trace.h"
 
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
 

@@ -151,7 +151,7 @@ TEST(DivergencePicture, IsTheTableOfTheFinding) {
   EXPECT_EQ(std::get<Bars>(picture->body).groups[0].bars[1].value, -0.5);
 }
 
-// What a table says of its columns decides, and no heading.
+// The kinds of its columns decide, and no heading.
 TEST(DivergencePicture, StaysTheSameUnderOtherHeadings) {
   auto finding = samples::failing().worst.findings.front();
   const auto before = data_table(*divergence_picture(finding));

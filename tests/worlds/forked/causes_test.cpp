@@ -1,7 +1,7 @@
 // Checks that the cause of a hang is named right, on every tier: the first words of the verdict, or
 // the place where the guilty rank stood.
 #include "harness/campaign/evidence.h"
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

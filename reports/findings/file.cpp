@@ -1,4 +1,4 @@
-#include "reports/findings_file.h"
+#include "reports/findings/file.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "reports/table_text.h"
+#include "reports/findings/text.h"
 
 #include "harness/base/text.h"
 #include "reports/fit.h"
