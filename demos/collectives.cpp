@@ -16,15 +16,17 @@ namespace {
 
 constexpr char kOtherRoot[] = "other_root", kOneSkips[] = "one_rank_skips";
 
+enum class Operation { sum, max, min };
+
 struct Settings {
   int world = 4;
   int root = 0;
-  std::string operation = "sum";
+  Operation operation = Operation::sum;
   auto operator<=>(const Settings&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Settings::world, between(2, 8)),
                       field("root", &Settings::root, between(0, 7)),
-                      field("operation", &Settings::operation, one_of("sum|max|min"))};
+                      field("operation", &Settings::operation)};
   }
 };
 using CollectivesCase = Staged<Settings>;
@@ -34,8 +36,8 @@ const std::vector<std::string> kNames{"broadcast",  "scatter", "gather",
                                       "all-gather", "reduce",  "all-reduce"};
 
 c10d::ReduceOp operation_of(const CollectivesCase& c) {
-  if (c.settings.operation == "max") return c10d::ReduceOp::MAX;
-  return c.settings.operation == "min" ? c10d::ReduceOp::MIN : c10d::ReduceOp::SUM;
+  if (c.settings.operation == Operation::max) return c10d::ReduceOp::MAX;
+  return c.settings.operation == Operation::min ? c10d::ReduceOp::MIN : c10d::ReduceOp::SUM;
 }
 
 // The number of rank r is r + 1; the root of a scatter has all of them.
@@ -126,9 +128,9 @@ void program(const CollectivesCase& c, RankContext& here) {
 // Returns the numbers that the definition of a collective gives each rank.
 Numbers right(const CollectivesCase& c, size_t collective, int rank) {
   const auto numbers = all_numbers(c.world.size);
-  const auto& operation = c.settings.operation;
-  const int64_t reduced = operation == "max" ? numbers.back()
-                          : operation == "min"
+  const auto operation = c.settings.operation;
+  const int64_t reduced = operation == Operation::max ? numbers.back()
+                          : operation == Operation::min
                               ? numbers.front()
                               : std::accumulate(numbers.begin(), numbers.end(), int64_t{0});
   const auto& name = kNames[collective];
@@ -178,7 +180,7 @@ DemoStory show(const CollectivesCase& c, const History& h) {
     }
   }
   const auto root = c.settings.root;
-  const auto& operation = c.settings.operation;
+  const auto operation = word_of(c.settings.operation);
   DemoStory story;
   story.finding = "All-reduce leaves the " + operation + " " + value_of(h, "all-reduce", root) +
                   " on " + receivers(c, h, "all-reduce") + ", reduce on " +

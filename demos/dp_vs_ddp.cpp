@@ -197,8 +197,7 @@ double value_of(const History& h, const char* way, const char* name, size_t rank
 int64_t bytes_sent(const History& h, int rank) {
   int64_t bytes = 0;
   for (const auto& each : h.collectives(rank, {kSteps - 1, kDdp}))
-    bytes +=
-        each.elements * static_cast<int64_t>(c10::elementSize(scenarios::dtype_named(each.dtype)));
+    bytes += each.elements * traits_of(each.dtype).bytes;
   return bytes;
 }
 

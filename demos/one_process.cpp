@@ -73,7 +73,7 @@ void sum_gradients(RankContext& here, const TwoLayers& model) {
 
 // Rank 0's own training on its own samples, without the others; its loss is that on all samples.
 void train_alone(const TrainingCase& c, RankContext& here) {
-  const auto dtype = scenarios::dtype_named(c.settings.dtype);
+  const auto dtype = scalar_type(c.settings.dtype);
   const auto whole = whole_batch(c), own = batch_of(c, 0);
   TwoLayers model(0, dtype);
   for (int step = 0; step < c.settings.steps; ++step) {
@@ -87,7 +87,7 @@ void train_alone(const TrainingCase& c, RankContext& here) {
 }
 
 void program(const TrainingCase& c, RankContext& here) {
-  const auto dtype = scenarios::dtype_named(c.settings.dtype);
+  const auto dtype = scalar_type(c.settings.dtype);
   const auto [inputs, targets] = batch_of(c, here.rank());
   const bool by_hand = c.mistake == kNotDivided;
   const auto model = std::make_shared<TwoLayers>(by_hand ? 0 : here.rank(), dtype);
@@ -123,15 +123,10 @@ Parameters gradients(const Parameters& at, const Batch& batch, reference::Arithm
           arithmetic.product(transposed(error), hidden), arithmetic.sum_of_samples(error)};
 }
 
-int bits_of(const std::string& dtype) {
-  return dtype == "bfloat16" ? 8 : scenarios::precision_bits(dtype);
-}
-
 std::vector<TensorValue> own_starts(const TrainingCase& c, size_t parameter) {
   std::vector<TensorValue> own;
   for (int rank = 0; rank < c.world.size; ++rank)
-    own.push_back(
-        scenarios::recorded(initial(rank)[parameter], scenarios::dtype_named(c.settings.dtype)));
+    own.push_back(scenarios::recorded(initial(rank)[parameter], scalar_type(c.settings.dtype)));
   return own;
 }
 
@@ -149,7 +144,7 @@ Findings ranks_start_equal(const TrainingCase& c, const History& h) {
 }
 
 Findings ranks_train_as_one_process(const TrainingCase& c, const History& h) {
-  const auto dtype = scenarios::dtype_named(c.settings.dtype);
+  const auto dtype = scalar_type(c.settings.dtype);
   const auto right = trajectory(c, rate_of(c));
   const auto summed = trajectory(c, rate_of(c) * c.world.size);
   std::vector<Comparison> rows;
@@ -176,7 +171,7 @@ Findings ranks_train_as_one_process(const TrainingCase& c, const History& h) {
 }  // namespace
 
 int sample_count(const TrainingCase& c) {
-  return c.settings.batch == "split" ? kSamples : kSamples * c.world.size;
+  return c.settings.batch == BatchSize::split ? kSamples : kSamples * c.world.size;
 }
 
 int samples_of_rank(const TrainingCase& c) {
@@ -184,7 +179,7 @@ int samples_of_rank(const TrainingCase& c) {
 }
 
 double rate_of(const TrainingCase& c) {
-  return c.settings.rate == "same" ? kRate : kRate * c.world.size;
+  return c.settings.rate == Rate::same ? kRate : kRate * c.world.size;
 }
 
 Batch whole_batch(const TrainingCase& c) {
@@ -207,7 +202,8 @@ std::array<at::Tensor, kParameters> initial(int rank) {
 }
 
 std::vector<Parameters> trajectory(const TrainingCase& c, double rate) {
-  reference::Arithmetic arithmetic({.precision_bits = bits_of(c.settings.dtype), .exact = false});
+  reference::Arithmetic arithmetic(
+      {.precision_bits = traits_of(c.settings.dtype).precision_bits, .exact = false});
   std::vector<Parameters> all(1);
   for (size_t p = 0; p < kParameters; ++p) all[0][p] = given(initial(0)[p]);
   for (int step = 0; step < c.settings.steps; ++step) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "demos/make.h"
+#include "harness/base/dtype.h"
 #include "reference/rounding.h"
 
 #include <array>
@@ -11,19 +12,23 @@ namespace lockstep::demos::one_process {
 
 inline constexpr int kSamples = 8;  // of the batch that the ranks share, or of each
 
+enum class BatchSize { split, per_rank };
+
+enum class Rate { same, linear };
+
 struct Settings {
   int world = 2;
   int steps = 8;
-  std::string batch = "split";
-  std::string rate = "same";
-  std::string dtype = "float32";
+  BatchSize batch = BatchSize::split;
+  Rate rate = Rate::same;
+  Dtype dtype = Dtype::float32;
   auto operator<=>(const Settings&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Settings::world, between(2, 4)),
-                      field("steps", &Settings::steps, between(1, 16)),
-                      field("batch", &Settings::batch, one_of("split|per_rank")),
-                      field("rate", &Settings::rate, one_of("same|linear")),
-                      field("dtype", &Settings::dtype, one_of("float32|float64|bfloat16"))};
+    return std::tuple{
+        field("world", &Settings::world, between(2, 4)),
+        field("steps", &Settings::steps, between(1, 16)), field("batch", &Settings::batch),
+        field("rate", &Settings::rate),
+        field("dtype", &Settings::dtype, one_of<Dtype::float32, Dtype::float64, Dtype::bfloat16>)};
   }
 };
 using TrainingCase = Staged<Settings>;

@@ -30,7 +30,7 @@ struct Distances {
 };
 
 Distances distances(const TrainingCase& c, const History& h, const Parameters& right, size_t p) {
-  const auto dtype = scenarios::dtype_named(c.settings.dtype);
+  const auto dtype = scalar_type(c.settings.dtype);
   const auto [value, bound] = scenarios::written(right[p], dtype);
   const auto exact = as_doubles(scenarios::recorded(right[p].value, at::kDouble));
   const auto allowed = as_doubles(bound), rounded = as_doubles(value);
@@ -131,8 +131,8 @@ reports::Picture curves_of(const TrainingCase& c, const Losses& losses) {
 DemoStory show(const TrainingCase& c, const History& h) {
   auto summary = compared(c, h);
   const auto losses = losses_of(c, h);
-  const auto after =
-      "After " + reports::counted(c.settings.steps, "update") + " in " + c.settings.dtype + " ";
+  const auto after = "After " + reports::counted(c.settings.steps, "update") + " in " +
+                     word_of(c.settings.dtype) + " ";
   DemoStory story;
   story.finding = after + std::to_string(c.world.size) +
                   " ranks differ from one process by up to " + short_text(summary.most) +

@@ -30,12 +30,13 @@ constexpr const char *kGradient = "gradient", *kWeight = "weight";
 struct Settings {
   int world = 3;
   std::vector<int> inputs{3, 1, 2};
-  std::string divisor = "world";
+  JoinKind divisor = JoinKind::world;
   auto operator<=>(const Settings&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Settings::world, between(2, 6)),
-                      field("inputs", &Settings::inputs, at_most(6, between(0, 6))),
-                      field("divisor", &Settings::divisor, one_of("world|live"))};
+    return std::tuple{
+        field("world", &Settings::world, between(2, 6)),
+        field("inputs", &Settings::inputs, at_most(6, between(0, 6))),
+        field("divisor", &Settings::divisor, one_of<JoinKind::world, JoinKind::live>)};
   }
 };
 using UnevenCase = Staged<Settings>;
@@ -102,7 +103,8 @@ double average(const UnevenCase& c, int step) {
   const auto live = live_ranks(c, step);
   double sum = 0;
   for (const int rank : live) sum += input_of(rank);
-  return sum / (c.settings.divisor == "live" ? static_cast<double>(live.size()) : c.world.size);
+  return sum /
+         (c.settings.divisor == JoinKind::live ? static_cast<double>(live.size()) : c.world.size);
 }
 
 double average_of_all(const UnevenCase& c) {
@@ -233,10 +235,10 @@ DemoStory show(const UnevenCase& c, const History& h) {
   for (const int rank : live) inputs.push_back(input_of(rank));
   story.question = {"In step " + std::to_string(last) + " " + who(live, c.world.size) +
                         " has an input left: " + spaced(inputs) + ". The divisor is \"" +
-                        c.settings.divisor + "\". Which gradient does rank " +
+                        word_of(c.settings.divisor) + "\". Which gradient does rank " +
                         std::to_string(live.front()) + " hold after it?",
                     value,
-                    c.settings.divisor == "world"
+                    c.settings.divisor == JoinKind::world
                         ? "ranks that are out of inputs send zeros, and the sum is divided by all "
                           "ranks"
                         : "the sum is divided by the ranks that still have inputs"};

@@ -30,7 +30,8 @@ std::string allowed_text(const Leaf& leaf) {
   const auto& allowed = leaf.allowed;
   const std::string of_each = leaf.type == Leaf::Type::list ? "a list, each " : "";
   if (leaf.type == Leaf::Type::truth) return "true or false";
-  if (!allowed.choices.empty()) return of_each + joined(split(allowed.choices, '|'), " or ");
+  if (!allowed.choices.empty())
+    return of_each + joined({allowed.choices.begin(), allowed.choices.end()}, " or ");
   return of_each + "from " + with_commas(allowed.least) + " to " + with_commas(allowed.most);
 }
 

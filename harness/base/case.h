@@ -24,6 +24,20 @@ struct Moment {
   }
 };
 
+enum class InjectionKind {
+  delay,
+  slow,
+  kill,
+  stop,
+  exit,
+  throw_,
+  error,
+  drop,
+  duplicate,
+  corrupt,
+  late
+};
+
 // An event the case plants in one rank: at a collective (its sequence number), or, where
 // `collective` is -1, at a moment. An event that concerns a collective then strikes the next one.
 //   delay      stands still for `amount` milliseconds
@@ -40,22 +54,23 @@ struct Moment {
 //              milliseconds late, while the host continues; elsewhere it does nothing
 // An event of another kind is another failure, not a smaller one.
 struct Injection {
-  std::string kind = "delay";
+  InjectionKind kind = InjectionKind::delay;
   int rank = 0;
   int collective = -1;
   Moment at;
   int amount = 0;
   auto operator<=>(const Injection&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &Injection::kind,
-                            any_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt|"
-                                   "late")),
-                      field("rank", &Injection::rank, at_least(0)),
-                      field("collective", &Injection::collective, at_least(-1)),
-                      field("at", &Injection::at),
-                      field("amount", &Injection::amount, at_least(0))};
+    return std::tuple{
+        field("kind", &Injection::kind, kUnordered), field("rank", &Injection::rank, at_least(0)),
+        field("collective", &Injection::collective, at_least(-1)), field("at", &Injection::at),
+        field("amount", &Injection::amount, at_least(0))};
   }
 };
+
+enum class SchedulePolicy { listed, uniform, priority, exhaustive };
+
+enum class ResultTime { at_once, at_wait, drawn };
 
 // Which rank runs next in a simulated world, where one rank runs at a time; other worlds leave it
 // to the machine.
@@ -71,17 +86,16 @@ struct Injection {
 // collective and rank by `seed`.
 struct Schedule {
   std::vector<int> choices;
-  std::string policy = "listed";
-  std::string results = "at_once";
+  SchedulePolicy policy = SchedulePolicy::listed;
+  ResultTime results = ResultTime::at_once;
   int changes = 0;
   uint64_t seed = 0;
   auto operator<=>(const Schedule&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("choices", &Schedule::choices, at_least(0)),
-        field("policy", &Schedule::policy, one_of("listed|uniform|priority|exhaustive")),
-        field("results", &Schedule::results, one_of("at_once|at_wait|drawn")),
-        field("changes", &Schedule::changes, between(0, 1000)), field("seed", &Schedule::seed)};
+    return std::tuple{field("choices", &Schedule::choices, at_least(0)),
+                      field("policy", &Schedule::policy), field("results", &Schedule::results),
+                      field("changes", &Schedule::changes, between(0, 1000)),
+                      field("seed", &Schedule::seed)};
   }
 };
 
@@ -118,21 +132,22 @@ struct Timing {
 
 inline constexpr int kWorldMost = 1024;
 
+enum class ReductionShape { flat, ring, tree, permuted };
+
 // The world of a case: how many ranks, and the events planted in them. All but `injections` and
 // `size` matter to simulated worlds alone.
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;
   // The order in which a reduction takes the ranks: flat|ring|tree|permuted (by schedule.seed).
-  std::string reduction = "flat";
+  ReductionShape reduction = ReductionShape::flat;
   Schedule schedule;
   Timing timing;
   auto operator<=>(const WorldSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("injections", &WorldSpec::injections, {}, Cost::injections),
                       field("size", &WorldSpec::size, between(1, kWorldMost), Cost::world),
-                      field("reduction", &WorldSpec::reduction, one_of("flat|ring|tree|permuted"),
-                            Cost::schedule),
+                      field("reduction", &WorldSpec::reduction, {}, Cost::schedule),
                       field("schedule", &WorldSpec::schedule, {}, Cost::schedule),
                       field("timing", &WorldSpec::timing, {}, Cost::schedule)};
   }

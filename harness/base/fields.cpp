@@ -36,10 +36,9 @@ int64_t whole_number(const Json& json, const Allowed& allowed, const std::string
   return value;
 }
 
-bool is_choice(const std::string& value, const Allowed& allowed) {
-  if (allowed.choices.empty()) return true;
-  const auto choices = split(allowed.choices, '|');
-  return std::find(choices.begin(), choices.end(), value) != choices.end();
+bool is_choice(std::string_view value, const Allowed& allowed) {
+  return allowed.choices.empty() ||
+         std::ranges::find(allowed.choices, value) != allowed.choices.end();
 }
 
 void check(const std::string& value, const Allowed& allowed, const std::string& at) {
@@ -49,7 +48,7 @@ void check(const std::string& value, const Allowed& allowed, const std::string& 
   if (allowed.has_form && !allowed.has_form(value))
     refuse(at, Json(value), std::string(allowed.form));
   if (is_choice(value, allowed)) return;
-  const auto choices = split(allowed.choices, '|');
+  const std::vector<std::string> choices(allowed.choices.begin(), allowed.choices.end());
   throw FieldError(at + ": unknown value '" + excerpt(value) + "'" + did_you_mean(value, choices) +
                    "; known: " + joined(choices, ", "));
 }
@@ -65,10 +64,9 @@ std::vector<std::string> smaller_words(const std::string& value, const std::stri
                                        const Allowed& allowed) {
   if (!allowed.is_ordered) return {};
   std::vector<std::string> words{simplest};
-  if (allowed.choices.empty()) return words;
-  for (const auto& choice : split(allowed.choices, '|')) {
+  for (const auto choice : allowed.choices) {
     if (choice == value) break;
-    if (choice != simplest) words.push_back(choice);
+    if (choice != simplest) words.emplace_back(choice);
   }
   return words;
 }

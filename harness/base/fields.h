@@ -9,16 +9,17 @@
 //
 // The list is in order of cost to a reader: of fields with the same Cost shrinking tries the first
 // one first. A default constructed value is the smallest. A field may be an integer, a double, a
-// bool, a string, a fielded struct, or a vector of these; limits on a vector hold for its elements,
-// and its length may be limited too.
+// bool, a string, an enumeration, which is its word in JSON (base/words.h), a fielded struct, or a
+// vector of these; limits on a vector hold for its elements, and its length may be limited too.
 //
-// Messages between processes have field lists as well. Theirs may also hold enumerations and
-// milliseconds, which are whole numbers in JSON, std::optional, which is left out where it is
-// empty, and maps with names, which are objects.
+// Messages between processes have field lists as well. Theirs may also hold milliseconds, which are
+// whole numbers in JSON, std::optional, which is left out where it is empty, and maps with names,
+// which are objects.
 #pragma once
 
 #include "harness/base/characters.h"
 #include "harness/base/json.h"
+#include "harness/base/words.h"
 
 #include <rapidcheck.h>
 
@@ -27,6 +28,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,11 +37,11 @@
 
 namespace lockstep {
 
-// The allowed values of a field, beyond its type. `choices` separates words with '|'.
+// The allowed values of a field, beyond its type.
 struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
-  std::string_view choices = {};
+  std::span<const std::string_view> choices = {};       // the words of an enumeration
   bool is_ordered = true;                               // of choices: those before one are smaller
   size_t longest = std::numeric_limits<size_t>::max();  // of a list or a map
   size_t bytes_most = std::numeric_limits<size_t>::max();  // of a string
@@ -52,13 +54,11 @@ constexpr Allowed at_least(int64_t least) {
 constexpr Allowed between(int64_t least, int64_t most) {
   return {.least = least, .most = most};
 }
-constexpr Allowed one_of(std::string_view choices) {
-  return {.choices = choices};
-}
-// Choices of which none is smaller than another.
-constexpr Allowed any_of(std::string_view choices) {
-  return {.choices = choices, .is_ordered = false};
-}
+// Some values of an enumeration, smallest first; a field without it may have all, in their order.
+template <auto... values>
+inline constexpr Allowed one_of{.choices = words::kSome<values...>};
+// Values of an enumeration of which none is smaller than another.
+inline constexpr Allowed kUnordered{.is_ordered = false};
 
 // A text of at most `bytes`, and one of a line without control characters, which fits a terminal.
 constexpr Allowed text_up_to(size_t bytes) {
@@ -87,6 +87,19 @@ constexpr Allowed at_most(size_t longest, Allowed elements) {
 //   numbers     the values themselves and what they are drawn from
 enum class Cost { world, shape, injections, schedule, numbers };
 
+namespace fields {
+
+template <class T>
+struct ElementOf {
+  using type = T;
+};
+template <class T>
+struct ElementOf<std::vector<T>> : ElementOf<T> {};
+template <class T>
+using Element = typename ElementOf<T>::type;
+
+}  // namespace fields
+
 template <class Owner, class T>
 struct Field {
   const char* name;
@@ -97,6 +110,8 @@ struct Field {
 template <class Owner, class T>
 constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {},
                                 Cost cost = Cost::shape) {
+  if constexpr (Enumeration<fields::Element<T>>)
+    if (allowed.choices.empty()) allowed.choices = words::kAll<fields::Element<T>>;
   return {name, member, allowed, cost};
 }
 

@@ -97,8 +97,10 @@ void read(const Json& json, T& value, const Allowed& allowed, const std::string&
   } else if constexpr (std::is_floating_point_v<T>) {
     if (!json.is_number()) refuse(at, json, "a number");
     value = json.template get<T>();
-  } else if constexpr (std::is_enum_v<T>) {
-    value = static_cast<T>(whole_number(json, allowed, at));
+  } else if constexpr (Enumeration<T>) {
+    std::string word;
+    read(json, word, allowed, at, absent);
+    value = value_of_word<T>(word).value();
   } else if constexpr (std::is_same_v<T, std::chrono::milliseconds>) {
     value = std::chrono::milliseconds(whole_number(json, allowed, at));
   } else if constexpr (std::is_unsigned_v<T>) {
@@ -156,20 +158,27 @@ rc::Seq<T> smaller(const T& value, const T& simplest, const Allowed& allowed, Co
     return rc::Seq<T>();
   } else if constexpr (IsVector<T>::value) {
     using Element = typename T::value_type;
-    return rc::seq::concat(rc::seq::just(simplest), rc::shrink::removeChunks(value),
-                           rc::shrink::eachElement(value, [allowed, cost](const Element& element) {
-                             return smaller(element, Element{}, allowed, cost, {});
-                           }));
+    Element simplest_element{};
+    if constexpr (Enumeration<Element>)
+      simplest_element = value_of_word<Element>(allowed.choices.front()).value();
+    return rc::seq::concat(
+        rc::seq::just(simplest), rc::shrink::removeChunks(value),
+        rc::shrink::eachElement(value, [allowed, cost, simplest_element](const Element& element) {
+          return smaller(element, simplest_element, allowed, cost, {});
+        }));
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     return smaller_number(value, simplest);
   } else if constexpr (std::is_same_v<T, std::string>) {
     return rc::seq::fromContainer(smaller_words(value, simplest, allowed));
+  } else if constexpr (Enumeration<T>) {
+    return rc::seq::map(smaller(word_of(value), word_of(simplest), allowed, cost, wanted),
+                        [](const std::string& word) { return value_of_word<T>(word).value(); });
   } else {
     return rc::seq::just(simplest);
   }
 }
 
-bool is_choice(const std::string& value, const Allowed& allowed);
+bool is_choice(std::string_view value, const Allowed& allowed);
 
 // True of a value that `read` would accept.
 template <class T>
@@ -184,6 +193,8 @@ bool fits(const T& value, const Allowed& allowed) {
                        [&](const auto& element) { return fits(element, allowed); });
   } else if constexpr (std::is_same_v<T, std::string>) {
     return is_choice(value, allowed);
+  } else if constexpr (Enumeration<T>) {
+    return is_choice(word_of(value), allowed);
   } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
     return value >= allowed.least && value <= allowed.most;
   } else {
@@ -209,7 +220,7 @@ template <class T>
 constexpr Leaf::Type leaf_type() {
   if constexpr (IsVector<T>::value) return Leaf::Type::list;
   if constexpr (std::is_same_v<T, bool>) return Leaf::Type::truth;
-  if constexpr (std::is_same_v<T, std::string>) return Leaf::Type::word;
+  if constexpr (std::is_same_v<T, std::string> || Enumeration<T>) return Leaf::Type::word;
   if constexpr (std::is_floating_point_v<T>) return Leaf::Type::real;
   return std::is_unsigned_v<T> ? Leaf::Type::seed : Leaf::Type::whole;
 }
@@ -252,8 +263,8 @@ Json to_json(const T& value) {
     Json json = Json::object();
     for (const auto& [name, part] : value) json[name] = to_json(part);
     return json;
-  } else if constexpr (std::is_enum_v<T>) {
-    return Json(static_cast<int64_t>(value));
+  } else if constexpr (Enumeration<T>) {
+    return Json(word_of(value));
   } else if constexpr (std::is_same_v<T, std::chrono::milliseconds>) {
     return Json(value.count());
   } else {

@@ -104,15 +104,19 @@ class Draws {
         world != WorldSpec{.injections = world.injections, .size = world.size})
       return c;
     const auto drawn = bits(kDrawSchedule, number);
-    constexpr std::array kPolicies{"listed", "uniform", "uniform", "priority"};
-    constexpr std::array kReductions{"flat", "ring", "tree", "permuted"};
-    constexpr std::array kResults{"at_once", "at_wait", "drawn"};
+    constexpr std::array kPolicies{SchedulePolicy::listed, SchedulePolicy::uniform,
+                                   SchedulePolicy::uniform, SchedulePolicy::priority};
+    constexpr std::array kReductions{ReductionShape::flat, ReductionShape::ring,
+                                     ReductionShape::tree, ReductionShape::permuted};
+    constexpr std::array kResults{ResultTime::at_once, ResultTime::at_wait, ResultTime::drawn};
     auto& world = c.value["world"];
-    world["reduction"] = kReductions[drawn % kReductions.size()];
+    world["reduction"] = word_of(kReductions[drawn % kReductions.size()]);
     Schedule schedule{.policy = kPolicies[drawn / 4 % kPolicies.size()]};
     schedule.results = kResults[drawn / 64 % kResults.size()];
-    if (schedule.policy != "listed" || schedule.results == "drawn") schedule.seed = drawn >> 32;
-    if (schedule.policy == "priority") schedule.changes = static_cast<int>(drawn / 16 % 4);
+    if (schedule.policy != SchedulePolicy::listed || schedule.results == ResultTime::drawn)
+      schedule.seed = drawn >> 32;
+    if (schedule.policy == SchedulePolicy::priority)
+      schedule.changes = static_cast<int>(drawn / 16 % 4);
     world["schedule"] = to_json(schedule);
     return fixed(c);
   }
@@ -124,8 +128,8 @@ class Draws {
     if (!world.injections.empty() || drawn % kCasesPerLateOne != 0) return c;
     const auto rank =
         static_cast<int>(drawn / kCasesPerLateOne % static_cast<uint64_t>(world.size));
-    c.value["world"]["injections"] = Json::array(
-        {to_json(Injection{.kind = "late", .rank = rank, .collective = 0, .amount = kLateByMs})});
+    c.value["world"]["injections"] = Json::array({to_json(Injection{
+        .kind = InjectionKind::late, .rank = rank, .collective = 0, .amount = kLateByMs})});
     return fixed(c);
   }
 

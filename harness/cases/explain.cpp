@@ -147,8 +147,7 @@ class Explained {
     if (leaf_.type == Leaf::Type::seed)
       for (const uint64_t other : {0U, 1U, 2U, 3U, 1000U}) values.emplace_back(other);
     if (leaf_.type == Leaf::Type::word)
-      for (const auto& choice : split(leaf_.allowed.choices, '|'))
-        if (!choice.empty()) values.emplace_back(choice);
+      values.insert(values.end(), leaf_.allowed.choices.begin(), leaf_.allowed.choices.end());
     if (leaf_.type != Leaf::Type::seed) add_drawn(values);
     return values;
   }

@@ -135,7 +135,8 @@ Findings mismatches(const History& history) {
 // a collective are excepted: they are drawn for all kinds of cases, whatever collectives these
 // have.
 bool may_be_idle(const Injection& injection) {
-  return injection.kind == "late" || (injection.kind == "delay" && injection.collective >= 0);
+  return injection.kind == InjectionKind::late ||
+         (injection.kind == InjectionKind::delay && injection.collective >= 0);
 }
 
 Findings idle_injections(const Case& c, const History& history) {
@@ -155,7 +156,8 @@ Findings idle_injections(const Case& c, const History& history) {
       continue;
     }
     out.push_back({"An injection must strike", "did_not_strike", "rank " + std::to_string(one.rank),
-                   "the injection '" + one.kind + "' for rank " + std::to_string(one.rank) +
+                   "the injection '" + word_of(one.kind) + "' for rank " +
+                       std::to_string(one.rank) +
                        (is_here ? " found neither its collective nor its moment"
                                 : ", which this world of " + std::to_string(history.size()) +
                                       " does not have, cannot strike")});

@@ -30,7 +30,7 @@ Json within(const Allowed& allowed) {
   Json schema = Json::object();
   if (!allowed.choices.empty()) {
     schema["type"] = "string";
-    schema["enum"] = split(allowed.choices, '|');
+    schema["enum"] = allowed.choices;
   }
   if (allowed.least != Allowed().least) schema["minimum"] = allowed.least;
   if (allowed.most != Allowed().most) schema["maximum"] = allowed.most;

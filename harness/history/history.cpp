@@ -1,5 +1,6 @@
 #include "harness/history/history.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/history/frames.h"
 
@@ -31,6 +32,9 @@ std::optional<std::vector<Out>> integers(const TensorValue& value) {
   if (value.dtype == "int32") return converted<int32_t, Out>(value);
   if (value.dtype == "int16") return converted<int16_t, Out>(value);
   if (value.dtype == "int8") return converted<int8_t, Out>(value);
+  if (value.dtype == "uint16") return converted<uint16_t, Out>(value);
+  if (value.dtype == "uint32") return converted<uint32_t, Out>(value);
+  if (value.dtype == "uint64") return converted<uint64_t, Out>(value);
   if (value.dtype == "uint8" || value.dtype == "bool") return converted<uint8_t, Out>(value);
   return {};
 }
@@ -86,8 +90,8 @@ const TensorValue* find(const RankHistory& rank, const Moment& at, std::string_v
 std::vector<double> as_doubles(const TensorValue& value) {
   if (value.dtype == "float32") return converted<float, double>(value);
   if (value.dtype == "float64") return converted<double, double>(value);
-  if (value.dtype == "float16") return halves(value, 10);
-  if (value.dtype == "bfloat16") return halves(value, 7);
+  if (const auto traits = traits_of(value.dtype); traits.bytes == 2 && traits.precision_bits > 0)
+    return halves(value, traits.precision_bits - 1);
   if (auto whole = integers<double>(value)) return *whole;
   throw std::invalid_argument("no reading of " + value.dtype + " as numbers");
 }

@@ -125,7 +125,7 @@ int64_t elements_in(const Digests& digests) {
     const auto& tensor = digests.list->tensors[number];
     const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
     if (bytes > 0 && !digests.values[number].is_missing())
-      count += bytes / element_bytes(tensor.dtype);
+      count += bytes / traits_of(tensor.dtype).bytes;
   }
   return count;
 }

@@ -37,33 +37,32 @@ Injector::Injector(const std::vector<Injection>& all, int rank, RecordWriter& jo
 
 void Injector::strike(const Injection& injection) {
   using Kind = CollectiveFault::Kind;
-  static const std::map<std::string, Kind> kTreatments{{"error", Kind::failed},
-                                                       {"drop", Kind::dropped},
-                                                       {"duplicate", Kind::duplicated},
-                                                       {"corrupt", Kind::corrupted}};
+  static const std::map<InjectionKind, Kind> kTreatments{
+      {InjectionKind::error, Kind::failed},
+      {InjectionKind::drop, Kind::dropped},
+      {InjectionKind::duplicate, Kind::duplicated},
+      {InjectionKind::corrupt, Kind::corrupted}};
   const std::chrono::milliseconds time(injection.amount);
   if (const auto found = kTreatments.find(injection.kind); found != kTreatments.end()) {
     const std::lock_guard lock(mutex_);
     next_ = {.kind = found->second, .bit = injection.amount};
-  } else if (injection.kind == "slow") {
+  } else if (injection.kind == InjectionKind::slow) {
     const std::lock_guard lock(mutex_);
     slow_by_ = time;
-  } else if (injection.kind == "late") {
+  } else if (injection.kind == InjectionKind::late) {
     const std::lock_guard lock(mutex_);
     late_by_ = time;
-  } else if (injection.kind == "delay") {
+  } else if (injection.kind == InjectionKind::delay) {
     planned_failures_.delay(time);
-  } else if (injection.kind == "kill") {
+  } else if (injection.kind == InjectionKind::kill) {
     planned_failures_.kill();
-  } else if (injection.kind == "stop") {
+  } else if (injection.kind == InjectionKind::stop) {
     planned_failures_.stop();
-  } else if (injection.kind == "exit") {
+  } else if (injection.kind == InjectionKind::exit) {
     planned_failures_.exit(injection.amount);
-  } else if (injection.kind == "throw") {
+  } else if (injection.kind == InjectionKind::throw_) {
     throw InjectedError("injected into rank " + std::to_string(injection.rank) + " at " +
                         moment_of(injection));
-  } else {
-    throw std::logic_error("no injection is called '" + injection.kind + "'");
   }
 }
 

@@ -2,42 +2,38 @@
 
 namespace lockstep {
 
+namespace {
+
+constexpr std::pair<Dtype, at::ScalarType> kTypes[]{
+    {Dtype::float32, at::kFloat},
+    {Dtype::float64, at::kDouble},
+    {Dtype::float16, at::kHalf},
+    {Dtype::bfloat16, at::kBFloat16},
+    {Dtype::complex64, at::kComplexFloat},
+    {Dtype::complex128, at::kComplexDouble},
+    {Dtype::int64, at::kLong},
+    {Dtype::int32, at::kInt},
+    {Dtype::int16, at::kShort},
+    {Dtype::int8, at::kChar},
+    {Dtype::uint8, at::kByte},
+    {Dtype::uint16, at::kUInt16},
+    {Dtype::uint32, at::kUInt32},
+    {Dtype::uint64, at::kUInt64},
+    {Dtype::bool_, at::kBool},
+};
+
+}  // namespace
+
 std::string dtype_word(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kByte:
-      return "uint8";
-    case at::kChar:
-      return "int8";
-    case at::kShort:
-      return "int16";
-    case at::kInt:
-      return "int32";
-    case at::kLong:
-      return "int64";
-    case at::kUInt16:
-      return "uint16";
-    case at::kUInt32:
-      return "uint32";
-    case at::kUInt64:
-      return "uint64";
-    case at::kBool:
-      return "bool";
-    case at::kComplexFloat:
-      return "complex64";
-    case at::kComplexDouble:
-      return "complex128";
-    default:
-      break;
-  }
+  for (const auto& [dtype, known] : kTypes)
+    if (known == type) return word_of(dtype);
   throw std::invalid_argument(std::string("no plain elements in a tensor of ") + toString(type));
+}
+
+at::ScalarType scalar_type(Dtype dtype) {
+  for (const auto& [known, type] : kTypes)
+    if (known == dtype) return type;
+  throw std::invalid_argument("no plain elements in a tensor of " + word_of(dtype));
 }
 
 TensorValue value_of(const at::Tensor& value) {

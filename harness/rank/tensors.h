@@ -1,6 +1,7 @@
 // Tensors as plain words and numbers.
 #pragma once
 
+#include "harness/base/dtype.h"
 #include "harness/history/history.h"
 
 #include <torch/torch.h>
@@ -13,6 +14,7 @@ namespace lockstep {
 // torch's own word: "float32", "int64", "bool"; for types without plain elements, their name in
 // C++.
 std::string dtype_word(at::ScalarType type);
+at::ScalarType scalar_type(Dtype dtype);
 
 // `value` as it is now, copied; of any device and layout that can be made contiguous. Throws
 // std::invalid_argument for an undefined tensor or a type without plain elements.

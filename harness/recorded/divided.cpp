@@ -107,7 +107,7 @@ std::optional<Assembly> assembled(const std::vector<const Digests*>& by_rank,
     const auto found = shards[rank].find(wanted.name);
     const Shard shard =
         found == shards[rank].end() ? Shard{wanted.shape, {0}, true} : found->second;
-    const auto each = element_bytes(wanted.dtype);
+    const auto each = traits_of(wanted.dtype).bytes;
     if (static_cast<int64_t>(part.bytes.size()) != count_of(part.shape) * each ||
         part.shape != by_rank[rank]->list->tensors[*place].shape)
       return {};  // a sample of its elements cannot be put together
@@ -115,7 +115,7 @@ std::optional<Assembly> assembled(const std::vector<const Digests*>& by_rank,
       return {};
     if (is.is_missing) is.value.bytes.resize(static_cast<size_t>(bytes));
     is.is_missing = false;
-    put_part(is.value, shard, part, static_cast<size_t>(element_bytes(wanted.dtype)));
+    put_part(is.value, shard, part, static_cast<size_t>(traits_of(wanted.dtype).bytes));
     extents[shard] = std::max(extents[shard], part.shape);  // another rank may hold nothing of it
   }
   if (!is.is_missing && elements_of(extents) < count_of(wanted.shape)) return {};

@@ -151,7 +151,7 @@ class RankReader {
       TensorValue value{is.dtype, is.shape, {}};
       if (!digests->values[tensor].is_missing()) {
         auto bytes = tensor_bytes(is.dtype, is.shape);
-        if (const auto each = element_bytes(is.dtype); each > 0 && bytes / each > most) {
+        if (const auto each = traits_of(is.dtype).bytes; each > 0 && bytes / each > most) {
           bytes = most * each;  // a sample of its elements
           value.shape = {most};
         }
@@ -221,17 +221,8 @@ class RankReader {
 
 }  // namespace
 
-int64_t element_bytes(std::string_view dtype) {
-  static const std::map<std::string_view, int64_t> kBytes{
-      {"float64", 8}, {"int64", 8},   {"complex64", 8},   {"complex128", 16},  {"float32", 4},
-      {"int32", 4},   {"float16", 2}, {"bfloat16", 2},    {"int16", 2},        {"int8", 1},
-      {"uint8", 1},   {"bool", 1},    {"float8_e5m2", 1}, {"float8_e4m3fn", 1}};
-  const auto found = kBytes.find(dtype);
-  return found == kBytes.end() ? 0 : found->second;
-}
-
 int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape) {
-  int64_t bytes = element_bytes(dtype);
+  int64_t bytes = traits_of(dtype).bytes;
   if (bytes == 0) return -1;
   for (const auto extent : shape) {
     if (extent < 0 || (extent > 0 && bytes > kRunBytesMost / extent)) return -1;

@@ -3,6 +3,7 @@
 // may come from a stranger.
 #pragma once
 
+#include "harness/base/dtype.h"
 #include "harness/history/frames.h"
 #include "harness/recorded/history_files.h"
 
@@ -46,9 +47,6 @@ struct Digests {
   // Empty, or one for each, where they were recorded too; of a missing tensor without bytes.
   std::vector<TensorValue> elements = {};
 };
-
-// The bytes of one element of torch's dtypes; 0 for a word that is none.
-int64_t element_bytes(std::string_view dtype);
 
 // The bytes of a whole tensor; -1 where it has no such number, or one that no folder holds.
 int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape);

@@ -1,5 +1,7 @@
 #include "harness/recorded/tolerance.h"
 
+#include "harness/base/dtype.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,10 +10,8 @@ namespace lockstep::recorded {
 namespace {
 
 double unit_roundoff(const std::string& dtype) {
-  if (dtype == "float64") return 0x1p-53;
-  if (dtype == "float32") return 0x1p-24;
-  if (dtype == "float16") return 0x1p-11;
-  return dtype == "bfloat16" ? 0x1p-8 : 0;
+  const int bits = traits_of(dtype).precision_bits;
+  return bits == 0 ? 0 : std::ldexp(1.0, -bits);
 }
 
 double largest(const std::vector<double>& values) {

@@ -67,7 +67,7 @@ std::map<std::string, Traffic> traffic_in(const Timeline& timeline) {
       kind.took += static_cast<double>(each.took_ns());
       kind.waited += static_cast<double>(each.waited_ns);
       kind.unfinished += each.to_ns < 0 ? 1 : 0;
-      const auto bytes = element_bytes(each.is.dtype);
+      const auto bytes = traits_of(each.is.dtype).bytes;
       kind.bytes += static_cast<double>(bytes) * static_cast<double>(each.is.elements);
       kind.has_bytes = kind.has_bytes && (bytes > 0 || each.is.elements == 0);
     }

@@ -1,5 +1,6 @@
 #include "harness/verdict/compare.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/verdict/divergence.h"
 #include "harness/verdict/element.h"
@@ -23,9 +24,9 @@ int64_t ulps(double a, double b) {
   return std::abs(ordered(a) - ordered(b));
 }
 
-// The rank of a number among all of its format, which has `precision` bits and whose smallest
-// normal number is 2^(least - 1).
-int64_t ordinal(double value, int precision, int least) {
+// The rank of a number among all of its dtype.
+int64_t ordinal(double value, const DtypeTraits& traits) {
+  const auto [dtype, bytes, precision, least] = traits;
   int exponent = 0;
   std::frexp(value, &exponent);
   exponent = std::max(exponent, least);
@@ -40,8 +41,9 @@ int64_t ulp_distance(double a, double b, const std::string& dtype) {
   if (a == b) return 0;
   if (dtype == "float32") return ulps<float, uint32_t>(a, b);
   if (std::isfinite(a) && std::isfinite(b)) {
-    if (dtype == "float16") return std::abs(ordinal(a, 11, -13) - ordinal(b, 11, -13));
-    if (dtype == "bfloat16") return std::abs(ordinal(a, 8, -125) - ordinal(b, 8, -125));
+    const auto traits = traits_of(dtype);
+    if (traits.bytes == 2 && traits.precision_bits > 0)
+      return std::abs(ordinal(a, traits) - ordinal(b, traits));
   }
   return ulps<double, uint64_t>(a, b);
 }

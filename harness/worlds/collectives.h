@@ -3,18 +3,19 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
 namespace lockstep {
 
+// As torch.distributed has them.
+enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter };
+// Of all_reduce and reduce.
+enum class ReductionKind { sum, avg, product, min, max };
+
 struct ProgramCollective {
-  // "all_reduce", "reduce", "broadcast", "all_gather", "gather" or "scatter", as torch.distributed
-  // has them.
-  std::string name;
+  CollectiveKind kind;
   at::Tensor tensor;  // that of this rank; what is received is written into it, or returned
-  // The reduction of all_reduce and reduce: "sum", "avg", "product", "min" or "max".
-  std::string reduction = "sum";
+  ReductionKind reduction = ReductionKind::sum;
   int root = 0;                   // the destination or the source
   std::vector<at::Tensor> parts;  // of scatter, on its source: one for each rank
 };

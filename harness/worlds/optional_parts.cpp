@@ -27,8 +27,8 @@ void Replica::step_in_backward(std::shared_ptr<torch::optim::Optimizer>) {
   throw Unsupported("this subject takes no step in backward");
 }
 
-void Replica::join(const std::string& kind, const std::function<void()>&, ShardedOptimizer*) {
-  throw Unsupported("this subject has no join of the kind '" + kind + "'");
+void Replica::join(JoinKind kind, const std::function<void()>&, ShardedOptimizer*) {
+  throw Unsupported("this subject has no join of the kind '" + word_of(kind) + "'");
 }
 
 void Replica::begin_anew() {

@@ -25,30 +25,41 @@ struct FurtherOptions {
   auto operator<=>(const FurtherOptions&) const = default;
 };
 
+enum class HookKind {
+  all_reduce,
+  fp16_compress,
+  bf16_compress,
+  noop,
+  quantize,
+  power_sgd,
+  gathered,
+  own_work
+};
+
+enum class HookCompression { none, fp16_compress, bf16_compress };
+
 // A communication hook: what happens to a full bucket in place of the all-reduce.
 //   all_reduce, fp16_compress, bf16_compress, noop, quantize, power_sgd
 //              the subject's own
 //   gathered   each rank gathers all ranks' gradients and sums them itself
 //   own_work   an all-reduce of the program's own, on the same group
 struct HookOptions {
-  std::string kind = "all_reduce";
-  std::string around = "none";  // the compression that gives it rounded gradients
-  int64_t chunk = 512;          // of quantize
-  int64_t matrix_rank = 1;      // of power_sgd
-  int64_t start = 0;            // the number of passes that power_sgd averages first
+  HookKind kind = HookKind::all_reduce;
+  HookCompression around =
+      HookCompression::none;  // the compression that gives it rounded gradients
+  int64_t chunk = 512;        // of quantize
+  int64_t matrix_rank = 1;    // of power_sgd
+  int64_t start = 0;          // the number of passes that power_sgd averages first
   bool use_error_feedback = true, warm_start = true;
   auto operator<=>(const HookOptions&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("kind", &HookOptions::kind,
-              one_of("all_reduce|fp16_compress|bf16_compress|noop|quantize|power_sgd|gathered|"
-                     "own_work")),
-        field("around", &HookOptions::around, one_of("none|fp16_compress|bf16_compress")),
-        field("chunk", &HookOptions::chunk, at_least(1)),
-        field("matrix_rank", &HookOptions::matrix_rank, between(1, 64)),
-        field("start", &HookOptions::start, between(0, 100)),
-        field("use_error_feedback", &HookOptions::use_error_feedback),
-        field("warm_start", &HookOptions::warm_start)};
+    return std::tuple{field("kind", &HookOptions::kind),
+                      field("around", &HookOptions::around),
+                      field("chunk", &HookOptions::chunk, at_least(1)),
+                      field("matrix_rank", &HookOptions::matrix_rank, between(1, 64)),
+                      field("start", &HookOptions::start, between(0, 100)),
+                      field("use_error_feedback", &HookOptions::use_error_feedback),
+                      field("warm_start", &HookOptions::warm_start)};
   }
 };
 
@@ -70,6 +81,10 @@ struct AveragingLevelSpec {
                       field("size", &AveragingLevelSpec::size, between(1, 1024))};
   }
 };
+
+// What a join does once ranks are out of inputs: the others are shadowed, and averages are over the
+// world, or over the ranks that are `live`; all ranks throw; or nothing.
+enum class JoinKind { world, live, throws, disabled };
 
 // When the ranks average their models.
 struct AveragingOptions {

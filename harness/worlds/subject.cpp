@@ -68,7 +68,7 @@ class Watched final : public Replica {
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
   std::shared_ptr<void> no_sync() override { return replica_->no_sync(); }
-  void join(const std::string& kind, const std::function<void()>& steps,
+  void join(JoinKind kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
     replica_->join(kind, steps, optimizer);
   }

@@ -102,11 +102,11 @@ class Replica {
   virtual std::shared_ptr<void> no_sync();
 
   // Collective. `steps` calls forward once for each input of this rank. Where other ranks have more
-  // inputs, all ranks throw in the same step (`kind` "throws"), or an exhausted rank shadows the
-  // others and averages are over the world ("world") or over the active ranks ("live"); or nothing
-  // is done about it ("disabled"). Throws Unsupported for a kind that the subject does not offer.
+  // inputs, all ranks throw in the same step (JoinKind::throws), or an exhausted rank shadows the
+  // others and averages are over the `world` or over the active ranks (`live`); or nothing
+  // is done about it (`disabled`). Throws Unsupported for a kind that the subject does not offer.
   // Exhausted ranks shadow the calls of `optimizer` too, if there is one.
-  virtual void join(const std::string& kind, const std::function<void()>& steps,
+  virtual void join(JoinKind kind, const std::function<void()>& steps,
                     ShardedOptimizer* optimizer = nullptr);
 
   // Collective. Which parameters of the model require a gradient has changed, in the same way on

@@ -34,7 +34,7 @@ std::map<Struck, int64_t> struck_in(const RunPage& page) {
     for (const auto& rank : seen.history.ranks())
       for (const auto& event : rank.events)
         if (const auto* injection = std::get_if<Injection>(&event.what))
-          ++all[{seen.holds, injection->kind, seen.c.scenario,
+          ++all[{seen.holds, word_of(injection->kind), seen.c.scenario,
                  setting_text(seen.setting, page.run.settings)}];
   return all;
 }

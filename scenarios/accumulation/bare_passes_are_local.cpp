@@ -26,33 +26,36 @@
 namespace lockstep::scenarios::accumulation_bare_passes_are_local {
 namespace {
 
+enum class PassKind { module, evaluation, penalty, parameter };
+
+enum class PassMoment { before, between, after };
+
 struct BarePass {
-  std::string kind = "module";
-  std::string moment = "after";
+  PassKind kind = PassKind::module;
+  PassMoment moment = PassMoment::after;
   int ranks = 1;  // bit r: on rank r
   auto operator<=>(const BarePass&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &BarePass::kind, one_of("module|evaluation|penalty|parameter")),
-                      field("moment", &BarePass::moment, one_of("before|between|after")),
+    return std::tuple{field("kind", &BarePass::kind), field("moment", &BarePass::moment),
                       field("ranks", &BarePass::ranks, between(1, 15))};
   }
 };
 
+enum class LossOf { output, kept };
+
 struct Beside {
   WorldSpec world;
   int steps = 1;
-  std::string loss_of = "output";
+  LossOf loss_of = LossOf::output;
   std::vector<BarePass> passes;
   WrapOptions options;
   uint64_t seed = 0;
   auto operator<=>(const Beside&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Beside::world),
-                      field("steps", &Beside::steps, between(1, 4)),
-                      field("loss_of", &Beside::loss_of, one_of("output|kept")),
-                      field("passes", &Beside::passes),
-                      field("options", &Beside::options),
-                      field("seed", &Beside::seed)};
+    return std::tuple{
+        field("world", &Beside::world),     field("steps", &Beside::steps, between(1, 4)),
+        field("loss_of", &Beside::loss_of), field("passes", &Beside::passes),
+        field("options", &Beside::options), field("seed", &Beside::seed)};
   }
 };
 
@@ -66,15 +69,15 @@ struct Backward {
 std::vector<Backward> backwards_of(const Beside& c) {
   std::vector<Backward> all;
   for (int step = 0; step < c.steps; ++step) {
-    const auto at = [&](const char* moment) {
+    const auto at = [&](PassMoment moment) {
       for (size_t pass = 0; pass < c.passes.size(); ++pass)
         if (c.passes[pass].moment == moment)
           all.push_back({step, "after bare pass " + std::to_string(pass), &c.passes[pass]});
     };
-    at("before");
-    at("between");
+    at(PassMoment::before);
+    at(PassMoment::between);
     all.push_back({step, "after backward"});
-    at("after");
+    at(PassMoment::after);
   }
   return all;
 }
@@ -105,16 +108,15 @@ class Squared : public Model {
 };
 
 // Adds twice `half` to the gradient.
-void run_bare_pass(const std::string& kind, Squared& model, Replica& replica,
-                   const at::Tensor& half) {
-  if (kind == "parameter") return (model.weight() * model.weight() * half).sum().backward();
-  if (kind == "penalty") {
+void run_bare_pass(PassKind kind, Squared& model, Replica& replica, const at::Tensor& half) {
+  if (kind == PassKind::parameter) return (model.weight() * model.weight() * half).sum().backward();
+  if (kind == PassKind::penalty) {
     const auto input = torch::ones_like(half).requires_grad_();
     const auto slope = torch::autograd::grad({model.forward(input).sum()}, {input}, {},
                                              /*retain_graph=*/true, /*create_graph=*/true);
     return (slope.front() * half).sum().backward();
   }
-  if (kind == "evaluation") {
+  if (kind == PassKind::evaluation) {
     const torch::NoGradGuard no_grad;
     replica.forward(torch::ones({kElements}));
   }
@@ -130,10 +132,11 @@ void program(const Beside& c, RankContext& here) {
   for (const auto& backward : backwards_of(c)) {
     const bool is_bare = backward.bare != nullptr;
     const auto half = torch::tensor(part_of(c, index++, here.rank()), at::kFloat) / 2;
-    if (forward_count == backward.step && !(is_bare && backward.bare->moment == "before")) {
+    if (forward_count == backward.step &&
+        !(is_bare && backward.bare->moment == PassMoment::before)) {
       here.enter(backward.step, "forward");
       const auto output = replica->forward(torch::ones({kElements}));
-      loss = c.loss_of == "kept" ? model->kept() : output;
+      loss = c.loss_of == LossOf::kept ? model->kept() : output;
       ++forward_count;
     }
     here.enter(backward.step, is_bare ? "bare pass" : "backward");
@@ -170,9 +173,10 @@ Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
 std::vector<Beside> every_small_one() {
   std::vector<Beside> all;
   for (const int ranks : {15, 1})
-    for (const char* kind : {"module", "evaluation", "penalty", "parameter"})
-      for (const char* moment : {"after", "between", "before"})
-        for (const char* loss_of : {"output", "kept"})
+    for (const auto kind :
+         {PassKind::module, PassKind::evaluation, PassKind::penalty, PassKind::parameter})
+      for (const auto moment : {PassMoment::after, PassMoment::between, PassMoment::before})
+        for (const auto loss_of : {LossOf::output, LossOf::kept})
           for (const int world : {2, 4})
             all.push_back({.world = {.size = world},
                            .steps = 2,
@@ -183,18 +187,19 @@ std::vector<Beside> every_small_one() {
 }
 
 rc::Gen<Beside> cases() {
-  const auto pass = gen::apply(
-      [](std::string kind, std::string moment, int ranks) {
-        return BarePass{.kind = std::move(kind), .moment = std::move(moment), .ranks = ranks};
-      },
-      rc::gen::element<std::string>("module", "evaluation", "penalty", "parameter"),
-      rc::gen::element<std::string>("before", "between", "after"), rc::gen::inRange(1, 16));
+  const auto pass =
+      gen::apply([](PassKind kind, PassMoment moment,
+                    int ranks) { return BarePass{.kind = kind, .moment = moment, .ranks = ranks}; },
+                 rc::gen::element(PassKind::module, PassKind::evaluation, PassKind::penalty,
+                                  PassKind::parameter),
+                 rc::gen::element(PassMoment::before, PassMoment::between, PassMoment::after),
+                 rc::gen::inRange(1, 16));
   return gen::apply(
-      [](int world, int steps, std::string loss_of, std::vector<BarePass> passes, bool views,
+      [](int world, int steps, LossOf loss_of, std::vector<BarePass> passes, bool views,
          bool finds_unused, bool is_static, uint64_t seed) {
         return Beside{.world = {.size = world},
                       .steps = steps,
-                      .loss_of = std::move(loss_of),
+                      .loss_of = loss_of,
                       .passes = std::move(passes),
                       .options = {.find_unused_parameters = finds_unused,
                                   .gradient_as_bucket_view = views,
@@ -202,7 +207,7 @@ rc::Gen<Beside> cases() {
                       .seed = seed};
       },
       rc::gen::element(2, 4), rc::gen::inRange(1, 5),
-      rc::gen::element<std::string>("output", "kept"), gen::lists(2, pass),
+      rc::gen::element(LossOf::output, LossOf::kept), gen::lists(2, pass),
       rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(),
       rc::gen::inRange<uint64_t>(0, 1000));
 }
@@ -238,7 +243,7 @@ Scenario bare_passes_are_local() {
       .checks = {bare_passes_add_up_locally},
       .labels = {{"four ranks", 0.15, [](const Beside& c) { return c.world.size == 4; }},
                  {"a loss of what the module kept", 0.1,
-                  [](const Beside& c) { return c.loss_of == "kept"; }},
+                  [](const Beside& c) { return c.loss_of == LossOf::kept; }},
                  {"a pass on some ranks alone", 0.4, has_pass_on_some_ranks}},
   });
 }

@@ -23,23 +23,24 @@
 namespace lockstep::scenarios::accumulation_graphs_decide {
 namespace {
 
+enum class Forward { synced, local };
+
 struct Graphs {
   WorldSpec world;
-  std::vector<std::string> forwards;  // empty: one that is synchronised
-  std::vector<int> backwards;  // which forward's, counted cyclically; empty: each once, in order
+  std::vector<Forward> forwards;  // empty: one that is synchronised
+  std::vector<int> backwards;     // which forward's, counted cyclically; empty: each once, in order
   WrapOptions options;
   uint64_t seed = 0;
   auto operator<=>(const Graphs&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Graphs::world),
-                      field("forwards", &Graphs::forwards, one_of("synced|local")),
+    return std::tuple{field("world", &Graphs::world), field("forwards", &Graphs::forwards),
                       field("backwards", &Graphs::backwards, between(0, 15)),
                       field("options", &Graphs::options), field("seed", &Graphs::seed)};
   }
 };
 
-std::vector<std::string> forwards_of(const Graphs& c) {
-  return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
+std::vector<Forward> forwards_of(const Graphs& c) {
+  return c.forwards.empty() ? std::vector{Forward::synced} : c.forwards;
 }
 
 std::vector<size_t> backwards_of(const Graphs& c) {
@@ -70,7 +71,8 @@ void program(const Graphs& c, RankContext& here) {
   const auto replica = wrap(here, model, c.options);
   std::vector<at::Tensor> outputs;
   const auto forward = [&] { outputs.push_back(replica->forward(torch::zeros({kElements}))); };
-  for (const auto& kind : forwards_of(c)) kind == "local" ? replica->no_sync(forward) : forward();
+  for (const auto kind : forwards_of(c))
+    kind == Forward::local ? replica->no_sync(forward) : forward();
   int step = 0;
   for (const auto graph : backwards_of(c)) {
     const auto gradient = torch::tensor(part_of(c, graph, here.rank()), at::kFloat);
@@ -86,7 +88,7 @@ Findings each_is_as_its_forward_was(const Graphs& c, const History& h) {
   int step = 0;
   for (const auto graph : backwards_of(c)) {
     for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, graph, rank));
-    const bool is_local = forwards_of(c)[graph] == "local";
+    const bool is_local = forwards_of(c)[graph] == Forward::local;
     rows.push_back(
         after_backward(h.row({step++, "after backward"}, "weight"), held, !is_local,
                        {"reduced_inside_no_sync", "the average, though its forward was local"}));
@@ -96,10 +98,11 @@ Findings each_is_as_its_forward_was(const Graphs& c, const History& h) {
 }
 
 std::vector<Graphs> every_small_one() {
+  using enum Forward;
   std::vector<Graphs> all;
   for (const int world : {2, 4})
-    for (const auto& forwards : std::vector<std::vector<std::string>>{
-             {"synced"}, {"synced", "synced"}, {"local", "synced"}, {"synced", "local"}})
+    for (const auto& forwards : std::vector<std::vector<Forward>>{
+             {synced}, {synced, synced}, {local, synced}, {synced, local}})
       for (const auto& backwards : std::vector<std::vector<int>>{{}, {1, 0}, {0, 0}, {0, 1, 0}})
         for (const bool views : {false, true})
           all.push_back({.world = {.size = world},
@@ -111,9 +114,9 @@ std::vector<Graphs> every_small_one() {
 }
 
 rc::Gen<Graphs> cases() {
-  const auto kinds = rc::gen::element<std::string>("synced", "local");
+  const auto kinds = rc::gen::element(Forward::synced, Forward::local);
   return gen::apply(
-      [](int world, std::vector<std::string> forwards, std::vector<int> backwards, bool views,
+      [](int world, std::vector<Forward> forwards, std::vector<int> backwards, bool views,
          bool batched, uint64_t seed) {
         return Graphs{.world = {.size = world},
                       .forwards = std::move(forwards),
@@ -148,7 +151,7 @@ Scenario graphs_decide() {
       .labels = {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},
                  {"a local forward", 0.4,
                   [](const Graphs& c) {
-                    return std::count(c.forwards.begin(), c.forwards.end(), "local") > 0;
+                    return std::ranges::count(c.forwards, Forward::local) > 0;
                   }}},
   });
 }

@@ -24,7 +24,7 @@ std::vector<Training> every_small_one() {
     for (const int micro_batches : {2, 3, 4})
       for (const int steps : {1, 2})
         for (const int64_t cap : {0, 1})
-          for (const char* values : {"exact", "real"})
+          for (const auto values : {Values::exact, Values::real})
             all.push_back({.world = {.size = world},
                            .steps = steps,
                            .batch_log2 = 2,
@@ -63,7 +63,7 @@ void train(const Training& c, RankContext& here, const MicroBatch& local,
       here.enter(step, after(m));
       record_gradients(here, *model);
     }
-    if (c.optimizer == "sgd") optimizer.step();
+    if (c.optimizer == OptimizerKind::sgd) optimizer.step();
   }
 }
 

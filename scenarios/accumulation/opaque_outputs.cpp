@@ -24,10 +24,11 @@
 namespace lockstep::scenarios::accumulation_opaque_outputs {
 namespace {
 
-// Forwards are "opaque" or "seen", in no_sync "opaque_local" or "seen_local", or
-// "without_gradients". Backwards are of the "oldest" or the "newest" forward that had none yet, or
-// of the "bare" module.
-using Acts = std::vector<std::string>;
+// Forwards are `opaque` or `seen`, in no_sync `opaque_local` or `seen_local`, or
+// `without_gradients`. Backwards are of the `oldest` or the `newest` forward that had none yet, or
+// of the `bare` module.
+enum class Act { opaque, opaque_local, seen, seen_local, without_gradients, oldest, newest, bare };
+using Acts = std::vector<Act>;
 
 struct Opaque {
   WorldSpec world;
@@ -36,19 +37,16 @@ struct Opaque {
   uint64_t seed = 0;
   auto operator<=>(const Opaque&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Opaque::world),
-        field("acts", &Opaque::acts,
-              one_of("opaque|opaque_local|seen|seen_local|without_gradients|oldest|newest|bare")),
-        field("options", &Opaque::options), field("seed", &Opaque::seed)};
+    return std::tuple{field("world", &Opaque::world), field("acts", &Opaque::acts),
+                      field("options", &Opaque::options), field("seed", &Opaque::seed)};
   }
 };
 
 // A pass of the bare module ends each case that has none, so that a last forward that still decides
 // shows.
 Acts acts_of(const Opaque& c) {
-  auto acts = c.acts.empty() ? Acts{"opaque", "oldest"} : c.acts;
-  if (std::count(acts.begin(), acts.end(), "bare") == 0) acts.emplace_back("bare");
+  auto acts = c.acts.empty() ? Acts{Act::opaque, Act::oldest} : c.acts;
+  if (std::ranges::count(acts, Act::bare) == 0) acts.push_back(Act::bare);
   return acts;
 }
 
@@ -58,32 +56,35 @@ struct Step {
   bool is_backward = false, is_bare = false, is_reduced = false;
 };
 
+bool is_seen(Act act) {
+  return act == Act::seen || act == Act::seen_local;
+}
+
 std::vector<Step> steps_of(const Opaque& c) {
   const auto acts = acts_of(c);
   std::vector<Step> steps;
   std::deque<size_t> waiting;  // forwards without a backward
   bool last_one_decides = false;
   const auto backward_of = [&](size_t graph) {
-    const auto& kind = acts[graph];
-    const bool is_seen = kind.starts_with("seen");
-    const bool is_reduced = is_seen ? kind == "seen" : last_one_decides;
+    const auto kind = acts[graph];
+    const bool is_reduced = is_seen(kind) ? kind == Act::seen : last_one_decides;
     if (is_reduced) last_one_decides = false;
-    steps.push_back({graph, true, kind == "bare", is_reduced});
+    steps.push_back({graph, true, kind == Act::bare, is_reduced});
   };
   for (size_t act = 0; act < acts.size(); ++act) {
-    const auto& kind = acts[act];
-    if (kind == "bare") {
+    const auto kind = acts[act];
+    if (kind == Act::bare) {
       backward_of(act);
-    } else if (kind == "oldest" && !waiting.empty()) {
+    } else if (kind == Act::oldest && !waiting.empty()) {
       backward_of(waiting.front());
       waiting.pop_front();
-    } else if (kind == "newest" && !waiting.empty()) {
+    } else if (kind == Act::newest && !waiting.empty()) {
       backward_of(waiting.back());
       waiting.pop_back();
-    } else if (kind != "oldest" && kind != "newest") {
+    } else if (kind != Act::oldest && kind != Act::newest) {
       steps.push_back({act});
-      last_one_decides = kind == "opaque";
-      if (kind != "without_gradients") waiting.push_back(act);
+      last_one_decides = kind == Act::opaque;
+      if (kind != Act::without_gradients) waiting.push_back(act);
     }
   }
   return steps;
@@ -103,15 +104,15 @@ class Product : public Model {
   at::Tensor weight_;
 };
 
-at::Tensor run_forward(const std::string& kind, const at::Tensor& input, Replica& replica) {
+at::Tensor run_forward(Act kind, const at::Tensor& input, Replica& replica) {
   const auto run = [&] {
-    return kind.starts_with("seen") ? replica.forward(input) : replica.opaque_output(input);
+    return is_seen(kind) ? replica.forward(input) : replica.opaque_output(input);
   };
-  if (kind.ends_with("_local")) {
+  if (kind == Act::opaque_local || kind == Act::seen_local) {
     const auto guard = replica.no_sync();
     return run();
   }
-  const torch::AutoGradMode gradients(kind != "without_gradients");
+  const torch::AutoGradMode gradients(kind != Act::without_gradients);
   return run();
 }
 
@@ -160,31 +161,33 @@ std::string why_outputs_must_be_seen(const Opaque& c) {
 }
 
 std::vector<Opaque> every_small_one() {
+  using enum Act;
   std::vector<Opaque> all;
   for (const int world : {2, 4})
     for (const auto& acts : std::vector<Acts>{{},
-                                              {"opaque", "bare", "oldest"},
-                                              {"opaque", "without_gradients", "oldest"},
-                                              {"opaque_local", "oldest"},
-                                              {"opaque", "opaque_local", "newest", "oldest"},
-                                              {"opaque_local", "opaque", "oldest", "newest"},
-                                              {"opaque", "seen", "oldest", "newest"},
-                                              {"seen", "opaque", "oldest", "newest"},
-                                              {"seen_local", "opaque", "oldest", "newest"},
-                                              {"bare", "opaque", "oldest"}})
+                                              {opaque, bare, oldest},
+                                              {opaque, without_gradients, oldest},
+                                              {opaque_local, oldest},
+                                              {opaque, opaque_local, newest, oldest},
+                                              {opaque_local, opaque, oldest, newest},
+                                              {opaque, seen, oldest, newest},
+                                              {seen, opaque, oldest, newest},
+                                              {seen_local, opaque, oldest, newest},
+                                              {bare, opaque, oldest}})
       all.push_back({.world = {.size = world}, .acts = acts, .seed = 5});
   return all;
 }
 
 rc::Gen<Opaque> cases() {
-  const auto acts = rc::gen::weightedElement<std::string>({{4, "opaque"},
-                                                           {2, "opaque_local"},
-                                                           {1, "seen"},
-                                                           {1, "seen_local"},
-                                                           {2, "without_gradients"},
-                                                           {3, "oldest"},
-                                                           {3, "newest"},
-                                                           {3, "bare"}});
+  using enum Act;
+  const auto acts = rc::gen::weightedElement<Act>({{4, opaque},
+                                                   {2, opaque_local},
+                                                   {1, seen},
+                                                   {1, seen_local},
+                                                   {2, without_gradients},
+                                                   {3, oldest},
+                                                   {3, newest},
+                                                   {3, bare}});
   return gen::apply(
       [](int world, Acts acts, bool views, bool batched, uint64_t seed) {
         return Opaque{.world = {.size = world},
@@ -230,7 +233,7 @@ Scenario opaque_outputs_decide_once() {
                   }},
                  {"a forward without gradients", 0.2,
                   [](const Opaque& c) {
-                    return std::count(c.acts.begin(), c.acts.end(), "without_gradients") > 0;
+                    return std::ranges::count(c.acts, Act::without_gradients) > 0;
                   }},
                  {"a pass that a forward decides", 0.2,
                   [](const Opaque& c) {

@@ -67,7 +67,7 @@ struct Training {
       model->to(here.device());
     }
     optimizer = averaged_sgd(here, model->parameters(),
-                             {.is_hierarchical = c.rule == "hierarchical",
+                             {.is_hierarchical = c.rule == Rule::hierarchical,
                               .levels = levels_of(c),
                               .warmup_steps = c.warmup_steps,
                               .through_optimizer = c.through_optimizer});
@@ -101,7 +101,7 @@ bool has_gradient(const Averaged& c, int step, size_t parameter) {
 }
 
 bool averages_gradients(const Averaged& c) {
-  return c.gradients == "post_local_sgd";
+  return c.gradients == Gradients::post_local_sgd;
 }
 
 int subgroup_size(const Averaged& c) {
@@ -113,7 +113,7 @@ int subgroup_size(const Averaged& c) {
 std::vector<AveragingLevelSpec> levels_of(const Averaged& c) {
   std::vector<AveragingLevelSpec> out;
   AveragingLevelSpec below{.period = 0, .size = 1};
-  const auto& levels = c.rule == "hierarchical" ? c.levels : std::vector<AveragingLevelSpec>();
+  const auto& levels = c.rule == Rule::hierarchical ? c.levels : std::vector<AveragingLevelSpec>();
   for (const auto& level : levels) {
     const bool counts = level.period > below.period && level.size % below.size == 0 &&
                         c.world.size % level.size == 0 && level.size < c.world.size;

@@ -30,7 +30,7 @@ size_t group_count(const Divided& c) {
 // LibTorch's Adagrad makes its state where it is made itself, so it takes no group later.
 bool has_late_group(const Divided& c) {
   return c.late_group > 0 && c.late_group < c.steps && group_count(c) > 1 &&
-         c.optimizer != "adagrad";
+         c.optimizer != OptimizerKind::adagrad;
 }
 
 size_t groups_in(const Divided& c, int step) {
@@ -56,24 +56,27 @@ bool has_gradient(const Divided& c, int step, size_t p) {
   return p == 0 || (static_cast<size_t>(step) + p) % 3 >= static_cast<size_t>(c.lacking);
 }
 
-std::unique_ptr<torch::optim::Optimizer> made(const std::string& kind, const ParamGroups& groups) {
+std::unique_ptr<torch::optim::Optimizer> made(OptimizerKind kind, const ParamGroups& groups) {
   namespace optim = torch::optim;
-  if (kind == "sgd") return std::make_unique<optim::SGD>(groups, optim::SGDOptions(0.1));
-  if (kind == "momentum")
+  if (kind == OptimizerKind::sgd)
+    return std::make_unique<optim::SGD>(groups, optim::SGDOptions(0.1));
+  if (kind == OptimizerKind::momentum)
     return std::make_unique<optim::SGD>(groups, optim::SGDOptions(0.1).momentum(0.9));
-  if (kind == "adam") return std::make_unique<optim::Adam>(groups, optim::AdamOptions(0.01));
-  if (kind == "adamw") return std::make_unique<optim::AdamW>(groups, optim::AdamWOptions(0.01));
-  if (kind == "amsgrad")
+  if (kind == OptimizerKind::adam)
+    return std::make_unique<optim::Adam>(groups, optim::AdamOptions(0.01));
+  if (kind == OptimizerKind::adamw)
+    return std::make_unique<optim::AdamW>(groups, optim::AdamWOptions(0.01));
+  if (kind == OptimizerKind::amsgrad)
     return std::make_unique<optim::Adam>(groups, optim::AdamOptions(0.01).amsgrad(true));
-  if (kind == "adagrad")
+  if (kind == OptimizerKind::adagrad)
     return std::make_unique<optim::Adagrad>(groups, optim::AdagradOptions(0.01));
   return std::make_unique<optim::RMSprop>(groups, optim::RMSpropOptions(0.01).momentum(0.5));
 }
 
-int64_t numbers_kept(const std::string& optimizer) {
-  static const std::map<std::string, int64_t> kNumbers{
-      {"sgd", 0},     {"momentum", 1}, {"adam", 2},   {"adamw", 2},
-      {"amsgrad", 3}, {"adagrad", 1},  {"rmsprop", 2}};
+int64_t numbers_kept(OptimizerKind optimizer) {
+  using enum OptimizerKind;
+  static const std::map<OptimizerKind, int64_t> kNumbers{
+      {sgd, 0}, {momentum, 1}, {adam, 2}, {adamw, 2}, {amsgrad, 3}, {adagrad, 1}, {rmsprop, 2}};
   return kNumbers.at(optimizer);
 }
 

@@ -5,16 +5,17 @@
 #include "harness/cases/scenario.h"
 #include "harness/worlds/optimizers.h"
 #include "scenarios/cases/parameters.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::averaging {
 
 struct Divided {
   WorldSpec world;
   int steps = 1;
-  std::string optimizer = "sgd";
-  std::vector<int> sizes;           // elements of each parameter; empty: one of one element
-  std::vector<std::string> dtypes;  // of the parameters, read cyclically; empty: float32
-  int groups = 1;                   // param groups: parameter p is in group p modulo groups
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  std::vector<int> sizes;     // elements of each parameter; empty: one of one element
+  std::vector<Dtype> dtypes;  // of the parameters, read cyclically; empty: float32
+  int groups = 1;             // param groups: parameter p is in group p modulo groups
   int late_group = 0;   // the last group comes before this step; 0: it is there from the start
   int slower = 0;       // before this step group 0 has half its learning rate; 0: never
   int resume = 0;       // before this step the state is saved and loaded; 0: never
@@ -24,20 +25,23 @@ struct Divided {
   uint64_t seed = 0;
   auto operator<=>(const Divided&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Divided::world),
-                      field("steps", &Divided::steps, between(1, 30)),
-                      field("optimizer", &Divided::optimizer,
-                            one_of("sgd|momentum|adam|adamw|amsgrad|adagrad|rmsprop")),
-                      field("sizes", &Divided::sizes, between(1, 4096)),
-                      field("dtypes", &Divided::dtypes, one_of("float32|float64"), Cost::numbers),
-                      field("groups", &Divided::groups, between(1, 8)),
-                      field("late_group", &Divided::late_group, between(0, 30)),
-                      field("slower", &Divided::slower, between(0, 30)),
-                      field("resume", &Divided::resume, between(0, 30)),
-                      field("resume_size", &Divided::resume_size, between(1, 1024)),
-                      field("saving_rank", &Divided::saving_rank, between(0, 1024)),
-                      field("lacking", &Divided::lacking, between(0, 2)),
-                      field("seed", &Divided::seed, {}, Cost::numbers)};
+    return std::tuple{
+        field("world", &Divided::world),
+        field("steps", &Divided::steps, between(1, 30)),
+        field("optimizer", &Divided::optimizer,
+              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
+                     OptimizerKind::rmsprop>),
+        field("sizes", &Divided::sizes, between(1, 4096)),
+        field("dtypes", &Divided::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
+        field("groups", &Divided::groups, between(1, 8)),
+        field("late_group", &Divided::late_group, between(0, 30)),
+        field("slower", &Divided::slower, between(0, 30)),
+        field("resume", &Divided::resume, between(0, 30)),
+        field("resume_size", &Divided::resume_size, between(1, 1024)),
+        field("saving_rank", &Divided::saving_rank, between(0, 1024)),
+        field("lacking", &Divided::lacking, between(0, 2)),
+        field("seed", &Divided::seed, {}, Cost::numbers)};
   }
 };
 
@@ -56,8 +60,8 @@ bool resumes(const Divided& c);
 bool has_gradient(const Divided& c, int step, size_t p);
 
 // One of LibTorch's optimizers, and how many numbers it keeps for each element of a parameter.
-std::unique_ptr<torch::optim::Optimizer> made(const std::string& kind, const ParamGroups& groups);
-int64_t numbers_kept(const std::string& optimizer);
+std::unique_ptr<torch::optim::Optimizer> made(OptimizerKind kind, const ParamGroups& groups);
+int64_t numbers_kept(OptimizerKind optimizer);
 
 // The same on every rank.
 Tensors parameters_of(const Divided& c, const c10::Device& device);

@@ -31,8 +31,9 @@ std::vector<at::Tensor> averaged(const Averaged& c, size_t p,
 }
 
 int size_in(const Averaged& c, int step, Mistake mistake) {
-  reference::AveragingRule rule{
-      .levels = {}, .warmup_steps = c.warmup_steps, .warmup_is_subtracted = c.rule == "periodic"};
+  reference::AveragingRule rule{.levels = {},
+                                .warmup_steps = c.warmup_steps,
+                                .warmup_is_subtracted = c.rule == Rule::periodic};
   for (const auto& [period, size] : levels_of(c))
     rule.levels.push_back({.period = period, .size = size});
   if (mistake == Mistake::never_averages) return 1;
@@ -101,10 +102,10 @@ Findings every_rank_holds_what_the_rule_says(const Averaged& c, const History& h
 std::vector<Averaged> every_small_one() {
   std::vector<Averaged> all;
   for (const int world : {2, 4})
-    for (const char* rule : {"periodic", "hierarchical"})
+    for (const auto rule : {Rule::periodic, Rule::hierarchical})
       for (const int64_t period : {1, 2, 3})
         for (const int64_t warmup : {0, 1, 2})
-          for (const char* gradients : {"alone", "post_local_sgd"})
+          for (const auto gradients : {Gradients::alone, Gradients::post_local_sgd})
             all.push_back({.world = {.size = world},
                            .steps = 6,
                            .rule = rule,
@@ -129,18 +130,19 @@ rc::Gen<Averaged> cases() {
                                      set(&AveragingLevelSpec::size, element(1, 2, 2, 3)));
   const auto levels = gen::lists(1, 2, level);
   const auto sizes = gen::lists(1, 4, inRange(1, 7));
-  using Dtypes = std::vector<std::string>;
-  const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float32", "float64"},
-                              Dtypes{"float64", "float32"});
+  using Dtypes = std::vector<Dtype>;
+  const auto dtypes =
+      element(Dtypes{}, Dtypes{Dtype::float32}, Dtypes{Dtype::float32, Dtype::float64},
+              Dtypes{Dtype::float64, Dtype::float32});
   const auto drawn = gen::build<Averaged>(
       set(&Averaged::world,
           gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 4, 4, 4, 6, 6)))),
       set(&Averaged::steps, inRange(2, 8)),
-      set(&Averaged::rule, element<std::string>("periodic", "hierarchical")),
+      set(&Averaged::rule, element<Rule>(Rule::periodic, Rule::hierarchical)),
       set(&Averaged::period, inRange<int64_t>(1, 5)),
       set(&Averaged::warmup_steps, element<int64_t>(0, 0, 1, 2, 3)), set(&Averaged::levels, levels),
       set(&Averaged::gradients,
-          weightedElement<std::string>({{2, "alone"}, {3, "post_local_sgd"}})),
+          weightedElement<Gradients>({{2, Gradients::alone}, {3, Gradients::post_local_sgd}})),
       set(&Averaged::start, inRange<int64_t>(0, 5)),
       set(&Averaged::subgroup_size, element(0, 2, 2, 3)),
       set(&Averaged::bucket_cap_bytes, element<int64_t>(0, 1, 40)),

@@ -140,7 +140,7 @@ std::vector<int64_t> elements_kept(const Divided& c, int step) {
   std::vector<int64_t> kept(static_cast<size_t>(c.world.size));
   for (size_t g = 0; g < members.size(); ++g)
     for (size_t i = 0; i < members[g].size(); ++i) {
-      bool has_state = c.optimizer == "adagrad";
+      bool has_state = c.optimizer == OptimizerKind::adagrad;
       for (int past = 0; past <= step; ++past)
         has_state = has_state || has_gradient(c, past, members[g][i]);
       if (has_state)
@@ -169,10 +169,10 @@ Findings a_step_ends_the_whole_state(const Divided& c, const History& h) {
 }
 
 std::vector<Divided> every_small_one() {
+  using enum OptimizerKind;
   std::vector<Divided> all;
   for (const int world : {2, 3})
-    for (const char* optimizer :
-         {"sgd", "momentum", "adam", "adamw", "amsgrad", "adagrad", "rmsprop"})
+    for (const auto optimizer : {sgd, momentum, adam, adamw, amsgrad, adagrad, rmsprop})
       for (const int resume_size : {1, 2, 3})
         all.push_back({.world = {.size = world},
                        .steps = 4,
@@ -194,14 +194,17 @@ rc::Gen<Divided> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   const auto sizes = gen::lists(1, 7, inRange(1, 40));
-  using Dtypes = std::vector<std::string>;
-  const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float64"},
-                              Dtypes{"float32", "float64"}, Dtypes{"float64", "float32"});
+  using Dtypes = std::vector<Dtype>;
+  const auto dtypes =
+      element(Dtypes{}, Dtypes{Dtype::float32}, Dtypes{Dtype::float64},
+              Dtypes{Dtype::float32, Dtype::float64}, Dtypes{Dtype::float64, Dtype::float32});
   return gen::build<Divided>(
       set(&Divided::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Divided::steps, inRange(3, 7)),
-      set(&Divided::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
-                                                    "adagrad", "rmsprop")),
+      set(&Divided::optimizer,
+          element<OptimizerKind>(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                 OptimizerKind::adamw, OptimizerKind::amsgrad,
+                                 OptimizerKind::adagrad, OptimizerKind::rmsprop)),
       set(&Divided::sizes, sizes), set(&Divided::dtypes, dtypes),
       set(&Divided::groups, inRange(1, 4)), set(&Divided::late_group, inRange(0, 4)),
       set(&Divided::slower, inRange(0, 4)), set(&Divided::resume, element(0, 1, 1, 2, 2, 3)),
@@ -210,7 +213,7 @@ rc::Gen<Divided> cases() {
 }
 
 bool resumes_with_state(const Divided& c) {
-  return resumes(c) && c.optimizer != "sgd" && ranks_in(c, c.resume) != c.world.size;
+  return resumes(c) && c.optimizer != OptimizerKind::sgd && ranks_in(c, c.resume) != c.world.size;
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ std::vector<Stateful> written_and_replaced() {
     for (const bool reassigned : {false, true})
       for (const bool broadcast : {true, false})
         all.push_back({.world = {.size = world},
-                       .forwards = {"synced", "synced", "synced"},
+                       .forwards = std::vector(3, ForwardKind::synced),
                        .samples = {1, 2, 4},
                        .reassigned = reassigned,
                        .options = {.broadcast_buffers = broadcast}});
@@ -134,7 +134,9 @@ rc::Gen<Stateful> cases() {
         c.reassigned = reassigned;
         return c;
       },
-      buffers::cases({"synced", "synced", "eval", "no_sync"}), rc::gen::arbitrary<bool>());
+      buffers::cases(
+          {ForwardKind::synced, ForwardKind::synced, ForwardKind::eval, ForwardKind::no_sync}),
+      rc::gen::arbitrary<bool>());
 }
 
 }  // namespace

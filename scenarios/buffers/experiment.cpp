@@ -48,25 +48,25 @@ void train(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>&
   const auto kinds = forwards_of(c);
   at::Tensor held;  // outputs whose backward has not run
   for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {
-    const auto& kind = kinds[static_cast<size_t>(f)];
+    const auto kind = kinds[static_cast<size_t>(f)];
     const auto look = [&](const char* phase) {
       here.enter(f, phase);
       record_buffers(here, *model);
     };
     const auto forward = [&] {
-      const torch::AutoGradMode gradients(kind != "no_grad");
+      const torch::AutoGradMode gradients(kind != ForwardKind::no_grad);
       const auto output = replica->forward(input(f)).sum();
       look("after forward");
-      if (kind == "no_grad") return;
+      if (kind == ForwardKind::no_grad) return;
       held = held.defined() ? held + output : output;
-      if (kind == "held") return;
+      if (kind == ForwardKind::held) return;
       replica->backward(held);
       held = at::Tensor();
     };
-    model->train(kind != "eval");
+    model->train(kind != ForwardKind::eval);
     look("before forward");
     model->on_entry = [&] { look("in forward"); };
-    kind == "no_sync" ? replica->no_sync(forward) : forward();
+    kind == ForwardKind::no_sync ? replica->no_sync(forward) : forward();
     look("after backward");
   }
 }
@@ -140,7 +140,7 @@ Findings backward_changes_no_buffer(const Stateful& c, const History& h) {
   return out;
 }
 
-rc::Gen<Stateful> cases(const std::vector<std::string>& kinds) {
+rc::Gen<Stateful> cases(const std::vector<ForwardKind>& kinds) {
   using rc::gen::inRange;
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 5)));
   return gen::build<Stateful>(
@@ -149,8 +149,8 @@ rc::Gen<Stateful> cases(const std::vector<std::string>& kinds) {
       gen::set(&Stateful::samples, gen::lists(0, 3, inRange(1, 5))),
       gen::set(&Stateful::options,
                gen::build<WrapOptions>(gen::set(&WrapOptions::broadcast_buffers))),
-      gen::set(&Stateful::dtype, rc::gen::element<std::string>("float32", "float64")),
-      gen::set(&Stateful::values, rc::gen::element<std::string>("exact", "real")),
+      gen::set(&Stateful::dtype, rc::gen::element<Dtype>(Dtype::float32, Dtype::float64)),
+      gen::set(&Stateful::values, rc::gen::element<Values>(Values::exact, Values::real)),
       gen::set(&Stateful::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

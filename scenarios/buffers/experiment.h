@@ -55,7 +55,7 @@ Trajectory trajectory(const Stateful& c, const T& start, const Update& update, c
     show(out.kept);
     if (gates[f]) now.assign(now.size(), T(now.front()));
     show(out.begins);
-    if (kinds[f] != "eval")
+    if (kinds[f] != ForwardKind::eval)
       for (size_t rank = 0; rank < now.size(); ++rank)
         now[rank] = update(now[rank], static_cast<int>(f), static_cast<int>(rank));
     show(out.after);
@@ -71,6 +71,6 @@ Findings forwards_are_as_expected(const History& h, const std::vector<std::strin
 Findings backward_changes_no_buffer(const Stateful& c, const History& h);
 
 // Worlds of 2 to 4 and up to four forwards of these kinds.
-rc::Gen<Stateful> cases(const std::vector<std::string>& kinds);
+rc::Gen<Stateful> cases(const std::vector<ForwardKind>& kinds);
 
 }  // namespace lockstep::scenarios::buffers

@@ -28,19 +28,19 @@ constexpr int kInputChannels = 3, kChannels = 5, kPatch = 3, kSide = 4;
 constexpr double kMomentum = 1.0 / 8;
 
 at::ScalarType dtype_of(const Stateful& c) {
-  return dtype_named(c.dtype);
+  return scalar_type(c.dtype);
 }
 
 // Small whole numbers, or any between -1 and 1.
 at::Tensor drawn(const Stateful& c, const Counter& first, int64_t most, at::IntArrayRef shape) {
   const auto values =
-      c.values == "real" ? real_numbers(first, shape) : whole_numbers(first, most, shape);
+      c.values == Values::real ? real_numbers(first, shape) : whole_numbers(first, most, shape);
   return values.to(dtype_of(c));
 }
 
 at::Tensor batch(const Stateful& c, int forward, int rank) {
   const std::vector<int64_t> shape{samples_of(c, rank), kInputChannels, kSide, kSide};
-  if (c.values == "exact") return torch::full(shape, rank % 2, dtype_of(c));
+  if (c.values == Values::exact) return torch::full(shape, rank % 2, dtype_of(c));
   return drawn(c,
                {.seed = c.seed,
                 .stream = Stream::input,
@@ -146,7 +146,7 @@ buffers::Trajectory expected(const Stateful& c) {
   for (int rank = 0; rank < c.world.size; ++rank)
     counts_are_powers_of_two &= std::has_single_bit(static_cast<uint64_t>(samples_of(c, rank)));
   double units_max = 0;
-  if (c.values == "exact" && counts_are_powers_of_two)
+  if (c.values == Values::exact && counts_are_powers_of_two)
     if (auto exact = expected(c, {.precision_bits = bits, .exact = true}, units_max);
         units_max <= std::ldexp(1.0, bits))
       return exact;
@@ -161,9 +161,9 @@ std::vector<Stateful> with_and_without_broadcast() {
   std::vector<Stateful> all;
   for (const int world : {2, 3})
     for (const bool broadcast : {true, false})
-      for (const char* values : {"exact", "real"})
+      for (const auto values : {Values::exact, Values::real})
         all.push_back({.world = {.size = world},
-                       .forwards = {"synced", "synced", "synced"},
+                       .forwards = std::vector(3, ForwardKind::synced),
                        .samples = {2, 4},
                        .options = {.broadcast_buffers = broadcast},
                        .values = values,
@@ -174,20 +174,21 @@ std::vector<Stateful> with_and_without_broadcast() {
 // Two forwards before one backward: the second one's broadcast must not invalidate the first one's
 // graph.
 std::vector<Stateful> held_back() {
+  using enum ForwardKind;
   auto all = with_and_without_broadcast();
   for (const int world : {2, 3})
-    all.push_back({.world = {.size = world},
-                   .forwards = {"held", "synced", "held", "held", "synced"},
-                   .seed = 2});
+    all.push_back(
+        {.world = {.size = world}, .forwards = {held, synced, held, held, synced}, .seed = 2});
   return all;
 }
 
 // Every pair of kinds of forwards, followed by a synchronised one.
 std::vector<Stateful> every_pair_of_forwards() {
+  using enum ForwardKind;
   std::vector<Stateful> all;
-  for (const char* first : {"synced", "held", "no_sync", "no_grad", "eval"})
-    for (const char* second : {"synced", "held", "no_sync", "no_grad", "eval"})
-      all.push_back({.world = {.size = 2}, .forwards = {first, second, "synced"}, .seed = 2});
+  for (const auto first : {synced, held, no_sync, no_grad, eval})
+    for (const auto second : {synced, held, no_sync, no_grad, eval})
+      all.push_back({.world = {.size = 2}, .forwards = {first, second, synced}, .seed = 2});
   return all;
 }
 
@@ -213,7 +214,7 @@ Scenario follow_rank_zero() {
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = held_back,
-      .cases = buffers::cases({"synced", "held"}),
+      .cases = buffers::cases({ForwardKind::synced, ForwardKind::held}),
       .program = program,
       .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
@@ -242,7 +243,8 @@ Scenario lag_behind_local_forwards() {
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_pair_of_forwards,
-      .cases = buffers::cases({"synced", "held", "no_sync", "no_grad", "eval"}),
+      .cases = buffers::cases({ForwardKind::synced, ForwardKind::held, ForwardKind::no_sync,
+                               ForwardKind::no_grad, ForwardKind::eval}),
       .program = program,
       .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},

@@ -23,28 +23,30 @@
 namespace lockstep::scenarios::buffers_hook_averages {
 namespace {
 
+enum class Place { before_forward, after_forward };
+
+enum class Forward { synced, throws, no_sync, no_grad, eval };
+
 struct Averaged {
   WorldSpec world;
-  std::string place = "before_forward";
+  Place place = Place::before_forward;
   // Forwards: in training and synchronised, the same with an exception at its end, inside no_sync,
-  // without gradients, in evaluation mode. Empty: one "synced".
-  std::vector<std::string> forwards;
+  // without gradients, in evaluation mode. Empty: one `synced`.
+  std::vector<Forward> forwards;
   bool buffer_sync_lag = true;
   auto operator<=>(const Averaged&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Averaged::world),
-        field("place", &Averaged::place, one_of("before_forward|after_forward")),
-        field("forwards", &Averaged::forwards, one_of("synced|throws|no_sync|no_grad|eval")),
-        field("buffer_sync_lag", &Averaged::buffer_sync_lag)};
+    return std::tuple{field("world", &Averaged::world), field("place", &Averaged::place),
+                      field("forwards", &Averaged::forwards),
+                      field("buffer_sync_lag", &Averaged::buffer_sync_lag)};
   }
 };
 
-std::vector<std::string> forwards_of(const Averaged& c) {
-  return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
+std::vector<Forward> forwards_of(const Averaged& c) {
+  return c.forwards.empty() ? std::vector{Forward::synced} : c.forwards;
 }
 
-bool has(const Averaged& c, const std::string& kind) {
+bool has(const Averaged& c, Forward kind) {
   return std::ranges::count(c.forwards, kind) > 0;
 }
 
@@ -92,7 +94,7 @@ class Counting : public Model {
 };
 
 void program(const Averaged& c, RankContext& here) {
-  if (has(c, "throws")) refuse_where_the_host_does_not_wait(here, "a forward that throws");
+  if (has(c, Forward::throws)) refuse_where_the_host_does_not_wait(here, "a forward that throws");
   const auto model = std::make_shared<Counting>(here);
   WrapOptions options{.buffer_sync_lag = c.buffer_sync_lag,
                       .bucket_caps_bytes = {},
@@ -101,23 +103,23 @@ void program(const Averaged& c, RankContext& here) {
                       .delayed_until = "",
                       .hook = {},
                       .local_sgd = {},
-                      .buffer_hook = c.place};
+                      .buffer_hook = word_of(c.place)};
   const auto replica = wrap(here, model, options);
   const auto kinds = forwards_of(c);
   for (size_t f = 0; f < kinds.size(); ++f) {
-    const auto& kind = kinds[f];
+    const auto kind = kinds[f];
     model->step = static_cast<int>(f);
-    model->throws = kind == "throws";
-    model->train(kind != "eval");
+    model->throws = kind == Forward::throws;
+    model->train(kind != Forward::eval);
     const auto input = torch::full({1}, added(f, here.rank()), at::kDouble);
     try {
-      const at::AutoGradMode with_gradients(kind != "no_grad");
+      const at::AutoGradMode with_gradients(kind != Forward::no_grad);
       const auto forward = [&] {
         const auto loss = replica->forward(input).sum();
         model->record("after forward");
-        if (kind != "no_grad") replica->backward(loss);
+        if (kind != Forward::no_grad) replica->backward(loss);
       };
-      if (kind == "no_sync")
+      if (kind == Forward::no_sync)
         replica->no_sync(forward);
       else
         forward();
@@ -148,7 +150,7 @@ enum class Mistake { none, never, other_place, in_every_forward, broadcast };
 Followed followed(const Averaged& c, Mistake mistake = Mistake::none) {
   const auto ranks = static_cast<size_t>(c.world.size);
   State now{.means = std::vector<double>(ranks), .counts = std::vector<int64_t>(ranks)};
-  const bool is_before = (c.place == "before_forward") != (mistake == Mistake::other_place);
+  const bool is_before = (c.place == Place::before_forward) != (mistake == Mistake::other_place);
   const auto synchronise = [&] {
     if (mistake == Mistake::broadcast) {
       now.means.assign(ranks, now.means.front());
@@ -161,18 +163,18 @@ Followed followed(const Averaged& c, Mistake mistake = Mistake::none) {
   bool next = true;
   const auto kinds = forwards_of(c);
   for (size_t f = 0; f < kinds.size(); ++f) {
-    const auto& kind = kinds[f];
-    const bool is_due =
-        (c.buffer_sync_lag ? next : kind != "no_sync") || mistake == Mistake::in_every_forward;
+    const auto kind = kinds[f];
+    const bool is_due = (c.buffer_sync_lag ? next : kind != Forward::no_sync) ||
+                        mistake == Mistake::in_every_forward;
     if (is_due && is_before) synchronise();
     out.in.push_back(now);
-    for (size_t rank = 0; kind != "eval" && rank < ranks; ++rank) {
+    for (size_t rank = 0; kind != Forward::eval && rank < ranks; ++rank) {
       now.means[rank] += static_cast<double>(added(f, static_cast<int>(rank)));
       now.counts[rank] += added(f, static_cast<int>(rank));
     }
-    if (is_due && !is_before && kind != "throws") synchronise();
+    if (is_due && !is_before && kind != Forward::throws) synchronise();
     out.after.push_back(now);
-    if (kind != "throws") next = kind == "synced" || kind == "eval";
+    if (kind != Forward::throws) next = kind == Forward::synced || kind == Forward::eval;
   }
   return out;
 }
@@ -228,14 +230,15 @@ std::string why_averages_round(const Averaged& c) {
 
 std::vector<Averaged> pairs_of_forwards() {
   std::vector<Averaged> all;
-  const char* kinds[] = {"synced", "throws", "no_sync", "no_grad", "eval"};
-  for (const char* place : {"before_forward", "after_forward"})
+  const auto kinds = {Forward::synced, Forward::throws, Forward::no_sync, Forward::no_grad,
+                      Forward::eval};
+  for (const auto place : {Place::before_forward, Place::after_forward})
     for (const bool lag : {true, false})
-      for (const char* first : kinds)
-        for (const char* second : kinds)
+      for (const auto first : kinds)
+        for (const auto second : kinds)
           all.push_back({.world = {.size = 2},
                          .place = place,
-                         .forwards = {first, second, "synced"},
+                         .forwards = {first, second, Forward::synced},
                          .buffer_sync_lag = lag});
   return all;
 }
@@ -245,10 +248,11 @@ rc::Gen<Averaged> cases() {
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 4, 4, 8)));
   return gen::build<Averaged>(
       gen::set(&Averaged::world, world),
-      gen::set(&Averaged::place, element<std::string>("before_forward", "after_forward")),
-      gen::set(&Averaged::forwards, gen::lists(1, 7,
-                                               element<std::string>("synced", "synced", "throws",
-                                                                    "no_sync", "no_grad", "eval"))),
+      gen::set(&Averaged::place, element<Place>(Place::before_forward, Place::after_forward)),
+      gen::set(&Averaged::forwards,
+               gen::lists(1, 7,
+                          element<Forward>(Forward::synced, Forward::synced, Forward::throws,
+                                           Forward::no_sync, Forward::no_grad, Forward::eval))),
       gen::set(&Averaged::buffer_sync_lag));
 }
 
@@ -277,9 +281,11 @@ Scenario hook_averages() {
       .checks = {buffers_are_averaged_where_they_are_due},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Averaged>},
                  {"a hook behind the forward", 0.2,
-                  [](const Averaged& c) { return c.place == "after_forward"; }},
-                 {"a forward that throws", 0.2, [](const Averaged& c) { return has(c, "throws"); }},
-                 {"a local forward", 0.25, [](const Averaged& c) { return has(c, "no_sync"); }},
+                  [](const Averaged& c) { return c.place == Place::after_forward; }},
+                 {"a forward that throws", 0.2,
+                  [](const Averaged& c) { return has(c, Forward::throws); }},
+                 {"a local forward", 0.25,
+                  [](const Averaged& c) { return has(c, Forward::no_sync); }},
                  {"no lag", 0.2, [](const Averaged& c) { return !c.buffer_sync_lag; }}},
   });
 }

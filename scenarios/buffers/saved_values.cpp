@@ -34,32 +34,35 @@ constexpr int64_t kChannels = 2, kSamples = 3, kSide = 2;
 constexpr const char *kBefore = "before forward", *kIn = "in forward", *kEnd = "after backward",
                      *kSentence = "sentence", *kNext = "after the next backward";
 
+enum class Forward { train, evaluate, train_and_drop, evaluate_and_drop };
+
+enum class NormKind { batch, instance, own };
+
 struct Saved {
   WorldSpec world;
   // In training or evaluation; graphs are kept, or dropped at once. The last one is kept; empty:
   // one in training.
-  std::vector<std::string> forwards;
-  std::string norm = "batch";  // LibTorch's BatchNorm or InstanceNorm, or the subject's BatchNorm
-  int axes = 2;                // behind the channels
+  std::vector<Forward> forwards;
+  NormKind norm =
+      NormKind::batch;  // LibTorch's BatchNorm or InstanceNorm, or the subject's BatchNorm
+  int axes = 2;         // behind the channels
   uint64_t seed = 0;
   auto operator<=>(const Saved&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Saved::world),
-                      field("forwards", &Saved::forwards,
-                            one_of("train|evaluate|train_and_drop|evaluate_and_drop")),
-                      field("norm", &Saved::norm, one_of("batch|instance|own")),
-                      field("axes", &Saved::axes, between(1, 3)),
+    return std::tuple{field("world", &Saved::world), field("forwards", &Saved::forwards),
+                      field("norm", &Saved::norm), field("axes", &Saved::axes, between(1, 3)),
                       field("seed", &Saved::seed, {}, Cost::numbers)};
   }
 };
 
-std::vector<std::string> forwards_of(const Saved& c) {
-  return c.forwards.empty() ? std::vector<std::string>{"train"} : c.forwards;
+std::vector<Forward> forwards_of(const Saved& c) {
+  return c.forwards.empty() ? std::vector{Forward::train} : c.forwards;
 }
 
 bool is_kept(const Saved& c, size_t forward) {
   const auto all = forwards_of(c);
-  return forward + 1 == all.size() || !all[forward].ends_with("drop");
+  return forward + 1 == all.size() ||
+         (all[forward] == Forward::train || all[forward] == Forward::evaluate);
 }
 
 struct Layer {
@@ -76,14 +79,14 @@ Layer made_layer(const Saved& c, RankContext& here) {
   using namespace torch::nn;
   const BatchNormOptions batch(kChannels);
   const auto instance = InstanceNormOptions(kChannels).affine(true).track_running_stats(true);
-  if (c.norm == "own") {
+  if (c.norm == NormKind::own) {
     const auto& layers = norm_layers(here);
     const auto module = layers.layer(c.axes, batch);
     return {module, [module, forward = layers.forward](const at::Tensor& input) {
               return forward(*module, input);
             }};
   }
-  const bool is_batch = c.norm == "batch";
+  const bool is_batch = c.norm == NormKind::batch;
   if (c.axes == 1)
     return is_batch ? layer_of(BatchNorm1d(batch)) : layer_of(InstanceNorm1d(instance));
   if (c.axes == 2)
@@ -132,7 +135,7 @@ void program(const Saved& c, RankContext& here) {
       here.enter(static_cast<int>(f), phase);
       record_buffers(here, *model);
     };
-    model->train(kinds[f].starts_with("train"));
+    model->train(kinds[f] == Forward::train || kinds[f] == Forward::train_and_drop);
     look(kBefore);
     model->on_entry = [&] { look(kIn); };
     const auto output = replica->forward(drawn(c, Stream::input, here.rank(), f));
@@ -157,7 +160,7 @@ std::string sentence_of(const History& h, const Moment& at, int rank) {
 
 // Whether the broadcast before some forward changed what an evaluation forward before it has saved.
 bool has_changed(const Saved& c, const History& h, int rank) {
-  if (c.norm == "instance") return false;
+  if (c.norm == NormKind::instance) return false;
   const auto kinds = forwards_of(c);
   bool is_saved = false;
   for (size_t f = 0; f < kinds.size(); ++f) {
@@ -167,7 +170,9 @@ bool has_changed(const Saved& c, const History& h, int rank) {
       };
       if (is_saved && held(kBefore) != held(kIn)) return true;
     }
-    is_saved = is_saved || (kinds[f].starts_with("evaluate") && is_kept(c, f));
+    is_saved =
+        is_saved || ((kinds[f] == Forward::evaluate || kinds[f] == Forward::evaluate_and_drop) &&
+                     is_kept(c, f));
   }
   return false;
 }
@@ -205,13 +210,14 @@ Findings only_changed_values_are_reported(const Saved& c, const History& h) {
 }
 
 std::vector<Saved> every_small_one() {
-  const std::vector<std::vector<std::string>> lists{{"train", "train"},
-                                                    {"evaluate", "train", "train"},
-                                                    {"evaluate_and_drop", "train", "train"},
-                                                    {"train", "evaluate", "train", "train"}};
+  using enum Forward;
+  const std::vector<std::vector<Forward>> lists{{train, train},
+                                                {evaluate, train, train},
+                                                {evaluate_and_drop, train, train},
+                                                {train, evaluate, train, train}};
   std::vector<Saved> all;
   for (const auto& forwards : lists)
-    for (const char* norm : {"batch", "instance", "own"})
+    for (const auto norm : {NormKind::batch, NormKind::instance, NormKind::own})
       for (const int axes : {1, 2, 3})
         all.push_back({.world = {.size = 2}, .forwards = forwards, .norm = norm, .axes = axes});
   return all;
@@ -221,20 +227,21 @@ rc::Gen<Saved> cases() {
   using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  const auto forwards = gen::lists(
-      1, 7,
-      element<std::string>("train", "evaluate", "evaluate", "train_and_drop", "evaluate_and_drop"));
+  const auto forwards = gen::lists(1, 7,
+                                   element(Forward::train, Forward::evaluate, Forward::evaluate,
+                                           Forward::train_and_drop, Forward::evaluate_and_drop));
   return gen::build<Saved>(
       set(&Saved::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Saved::forwards, forwards),
-      set(&Saved::norm, element<std::string>("batch", "instance", "own", "own")),
+      set(&Saved::norm,
+          element<NormKind>(NormKind::batch, NormKind::instance, NormKind::own, NormKind::own)),
       set(&Saved::axes, inRange(1, 4)), set(&Saved::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
 bool has_kept_evaluation(const Saved& c) {
   const auto kinds = forwards_of(c);
   for (size_t f = 0; f + 2 < kinds.size(); ++f)
-    if (kinds[f] == "evaluate") return true;
+    if (kinds[f] == Forward::evaluate) return true;
   return false;
 }
 
@@ -261,7 +268,7 @@ Scenario saved_values() {
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Saved>},
                  {"an evaluation whose graph is kept over two forwards", 0.15, has_kept_evaluation},
                  {"layers of the subject's own", 0.15,
-                  [](const Saved& c) { return c.norm == "own"; }}},
+                  [](const Saved& c) { return c.norm == NormKind::own; }}},
   });
 }
 

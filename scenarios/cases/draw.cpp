@@ -18,10 +18,12 @@ rc::Gen<NetworkSpec> networks() {
   return gen::build<NetworkSpec>(
       set(&NetworkSpec::hidden, gen::lists(0, 2, layers())),
       set(&NetworkSpec::branches, inRange(1, 4)), set(&NetworkSpec::inputs, inRange(1, 4)),
-      set(&NetworkSpec::buffers,
-          gen::lists(0, 3, rc::gen::element<std::string>("float32", "float64", "int64", "bool"))),
+      set(&NetworkSpec::buffers, gen::lists(0, 3,
+                                            rc::gen::element<Dtype>(Dtype::float32, Dtype::float64,
+                                                                    Dtype::int64, Dtype::bool_))),
       set(&NetworkSpec::frozen,
-          rc::gen::weightedElement<std::string>({{3, "none"}, {1, "float32"}, {1, "float64"}})),
+          rc::gen::weightedElement<FrozenDtype>(
+              {{3, FrozenDtype::none}, {1, FrozenDtype::float32}, {1, FrozenDtype::float64}})),
       set(&NetworkSpec::order_by_rank));
 }
 
@@ -47,7 +49,7 @@ rc::Gen<WrapOptions> wrap_options() {
 rc::Gen<std::vector<Injection>> delays() {
   constexpr int kCollectives = 40;
   const auto delay = gen::build<Injection>(
-      set(&Injection::kind, rc::gen::just<std::string>("delay")),
+      set(&Injection::kind, rc::gen::just<InjectionKind>(InjectionKind::delay)),
       set(&Injection::rank, inRange(0, 4)), set(&Injection::collective, inRange(0, kCollectives)),
       set(&Injection::amount, rc::gen::element(1, 99, 101, 150, 250, 400)));
   return rc::gen::weightedOneOf<std::vector<Injection>>(
@@ -60,11 +62,13 @@ rc::Gen<Training> trainings() {
       set(&Training::world, world), set(&Training::steps, inRange(1, 4)),
       set(&Training::network, networks()), set(&Training::batch_log2, inRange(0, 5)),
       set(&Training::shares, gen::lists(0, 3, inRange(0, 5))),
-      set(&Training::optimizer, rc::gen::element<std::string>("none", "sgd")),
+      set(&Training::optimizer,
+          rc::gen::element<OptimizerKind>(OptimizerKind::none, OptimizerKind::sgd)),
       set(&Training::learning_rate_log2, inRange(-3, 1)), set(&Training::options, wrap_options()),
       set(&Training::dtype,
-          rc::gen::weightedElement<std::string>({{3, "float32"}, {1, "float64"}})),
-      set(&Training::values, rc::gen::weightedElement<std::string>({{3, "exact"}, {1, "real"}})),
+          rc::gen::weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),
+      set(&Training::values,
+          rc::gen::weightedElement<Values>({{3, Values::exact}, {1, Values::real}})),
       set(&Training::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

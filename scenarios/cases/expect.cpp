@@ -10,7 +10,7 @@
 namespace lockstep::scenarios {
 
 reference::Format format_of(const Training& c) {
-  return {.precision_bits = precision_bits(c.dtype), .exact = c.values == "exact"};
+  return {.precision_bits = precision_bits(c.dtype), .exact = c.values == Values::exact};
 }
 
 namespace {
@@ -62,7 +62,7 @@ std::vector<Rounded> updated(const Training& c, const std::vector<Rounded>& para
     out.push_back(arithmetic.plus(parameters[p], arithmetic.times(gradients[p], -rate)));
     const auto& value = out.back().value;
     const bool fits = at::equal(value.to(dtype_of(c)).to(at::kDouble), value);
-    require(c.values == "real" || fits, step, "the updated parameters need more bits");
+    require(c.values == Values::real || fits, step, "the updated parameters need more bits");
   }
   return out;
 }
@@ -81,7 +81,7 @@ ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounde
     for (size_t m = 0; m < after.size(); ++m) out.accumulated[m].push_back(after[m].by_parameter);
     by_rank.push_back(after.back());
   }
-  if (c.values == "exact") {
+  if (c.values == Values::exact) {
     const auto why_not = reference::why_not_exact(by_rank, whole, format_of(c));
     require(why_not.empty(), step, why_not);
   }
@@ -92,9 +92,9 @@ ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounde
 }  // namespace
 
 std::string why_no_reference(const Training& c) {
-  return c.optimizer == "none" || c.optimizer == "sgd"
+  return c.optimizer == OptimizerKind::none || c.optimizer == OptimizerKind::sgd
              ? ""
-             : "no reference for the optimizer '" + c.optimizer + "'";
+             : "no reference for the optimizer '" + word_of(c.optimizer) + "'";
 }
 
 std::vector<ExpectedStep> expected_steps(const Training& c) {
@@ -105,7 +105,8 @@ std::vector<ExpectedStep> expected_steps(const Training& c) {
   std::vector<ExpectedStep> steps;
   for (int step = 0; step < c.steps; ++step) {
     auto expected = expected_step(c, step, parameters);
-    if (c.optimizer == "sgd") parameters = updated(c, parameters, expected.average, step);
+    if (c.optimizer == OptimizerKind::sgd)
+      parameters = updated(c, parameters, expected.average, step);
     expected.parameters_after = parameters;
     steps.push_back(std::move(expected));
   }
@@ -121,7 +122,7 @@ Comparison compared(const Training& c, Row row, const std::vector<Rounded>& by_r
   for (const auto& right : by_rank) {
     auto one = written(right, dtype_of(c));
     out.expected.push_back(std::move(one.value));
-    if (c.values == "real") out.bounds.push_back(std::move(one.bound));
+    if (c.values == Values::real) out.bounds.push_back(std::move(one.bound));
   }
   return out;
 }

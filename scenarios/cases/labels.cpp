@@ -58,7 +58,7 @@ bool has_empty_part(const Training& c) {
 
 bool has_several_buckets(const Training& c) {
   const auto learning = learning_of(c.network);
-  const int64_t bytes = learning.elements * (c.dtype == "float64" ? 8 : 4);
+  const int64_t bytes = learning.elements * traits_of(c.dtype).bytes;
   const int64_t cap = c.options.bucket_cap_bytes;
   return cap > 0 && learning.parameters > 1 && bytes > cap;
 }
@@ -85,14 +85,12 @@ std::vector<Label<Layer>> labels_of_layers() {
                      if (samples_of(c, rank) == 0) return true;
                    return false;
                  }});
-  out.push_back({"half precision", 0.2,
-                 [](const Layer& c) { return c.dtype == "float16" || c.dtype == "bfloat16"; }});
+  out.push_back({"half precision", 0.2, [](const Layer& c) { return is_half(c.dtype); }});
   out.push_back({"averages far from zero", 0.4, [](const Layer& c) { return c.average_log2 > 0; }});
   out.push_back({"a frozen weight or bias", 0.1,
-                 [](const Layer& c) { return c.norm.affine && c.frozen != "none"; }});
-  out.push_back({"half weights and running statistics", 0.05, [](const Layer& c) {
-                   return c.half_parameters && (c.dtype == "float16" || c.dtype == "bfloat16");
-                 }});
+                 [](const Layer& c) { return c.norm.affine && c.frozen != FrozenOfLayer::none; }});
+  out.push_back({"half weights and running statistics", 0.05,
+                 [](const Layer& c) { return c.half_parameters && is_half(c.dtype); }});
   out.push_back(
       {"seven channels and more", 0.02, [](const Layer& c) { return c.norm.channels >= 7; }});
   out.push_back(

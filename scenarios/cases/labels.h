@@ -14,7 +14,7 @@ bool has_three_ranks(const C& c) {
 
 template <class C>
 bool has_real_values(const C& c) {
-  return c.values == "real";
+  return c.values == Values::real;
 }
 
 // For lists with an element a rank, read cyclically: some ranks of the world differ.

@@ -18,7 +18,7 @@ constexpr int64_t kBatchesBefore = 3;
 constexpr uint64_t kCounterStride = uint64_t{1} << 32;
 
 at::Tensor drawn(const Layer& c, const Counter& at, int64_t most, at::IntArrayRef shape) {
-  return c.values == "real" ? real_numbers(at, shape) : whole_numbers(at, most, shape);
+  return c.values == Values::real ? real_numbers(at, shape) : whole_numbers(at, most, shape);
 }
 
 std::vector<int64_t> shape_of(const Layer& c, int rank) {
@@ -28,12 +28,12 @@ std::vector<int64_t> shape_of(const Layer& c, int rank) {
 }
 
 // The same values in another memory layout.
-at::Tensor laid_out(const at::Tensor& values, const std::string& layout) {
-  if (layout == "channels_last" && values.dim() == 4)
+at::Tensor laid_out(const at::Tensor& values, LayerLayout layout) {
+  if (layout == LayerLayout::channels_last && values.dim() == 4)
     return values.contiguous(at::MemoryFormat::ChannelsLast);
-  if (layout == "channels_last" && values.dim() == 5)
+  if (layout == LayerLayout::channels_last && values.dim() == 5)
     return values.contiguous(at::MemoryFormat::ChannelsLast3d);
-  if (layout == "strided") return at::stack({values, values + 1}, -1).select(-1, 0);
+  if (layout == LayerLayout::strided) return at::stack({values, values + 1}, -1).select(-1, 0);
   return values;
 }
 
@@ -70,25 +70,26 @@ std::string why_no_variance(const Layer& c) {
 }
 
 bool needs_gradient(const Layer& c, int rank) {
-  if (c.upstream == "some" && (learns(c, "weight") || learns(c, "bias"))) return rank % 2 == 0;
-  return c.upstream != "none";
+  if (c.upstream == Upstream::some && (learns(c, "weight") || learns(c, "bias")))
+    return rank % 2 == 0;
+  return c.upstream != Upstream::none;
 }
 
 bool learns(const Layer& c, const char* parameter) {
-  return c.norm.affine && c.frozen != "both" && c.frozen != parameter;
+  return c.norm.affine && c.frozen != FrozenOfLayer::both && word_of(c.frozen) != parameter;
 }
 
 at::ScalarType dtype_of(const Layer& c) {
-  return dtype_named(c.dtype);
+  return scalar_type(c.dtype);
 }
 
 at::ScalarType parameter_dtype_of(const Layer& c) {
-  return c.dtype == "float64" || c.half_parameters ? dtype_of(c) : at::kFloat;
+  return c.dtype == Dtype::float64 || c.half_parameters ? dtype_of(c) : at::kFloat;
 }
 
 at::Tensor input_of(const Layer& c, int step, int rank) {
   auto values = drawn(c, place(c, Stream::input, step, rank), kMost, shape_of(c, rank));
-  if (c.values == "real") values = values * 2;
+  if (c.values == Values::real) values = values * 2;
   std::vector<int64_t> broadcast_shape(static_cast<size_t>(values.dim()), 1);
   broadcast_shape[1] = c.norm.channels;
   values = (values + rank) * std::ldexp(1.0, c.spread_log2) + averages_of(c).view(broadcast_shape);
@@ -106,7 +107,7 @@ LayerState start_of(const Layer& c) {
     at.index = which * kCounterStride;
     return drawn(c, at, most, {c.norm.channels}).to(parameter_dtype_of(c));
   };
-  return {.weight = by_channel(Stream::parameter, 0, 1) + (c.values == "real" ? 1.5 : 2.0),
+  return {.weight = by_channel(Stream::parameter, 0, 1) + (c.values == Values::real ? 1.5 : 2.0),
           .bias = by_channel(Stream::parameter, 1, 2),
           .running_mean = by_channel(Stream::buffer, 0, 2),
           .running_var = by_channel(Stream::buffer, 1, 2).abs() + 1,

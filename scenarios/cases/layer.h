@@ -3,10 +3,17 @@
 
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
+#include "scenarios/cases/words.h"
 
 #include <ATen/core/Tensor.h>
 
 namespace lockstep::scenarios {
+
+enum class Upstream { all, none, some };
+
+enum class LayerLayout { contiguous, channels_last, strided };
+
+enum class FrozenOfLayer { none, weight, bias, both };
 
 struct Layer {
   WorldSpec world;
@@ -21,39 +28,40 @@ struct Layer {
   int spread_log2 = 0;
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
   // The ranks whose input requires a gradient, as the output of a layer that learns does: all,
-  // none, or "some", the even ranks. Without weight and bias that learn the other ranks would have
-  // no backward, so "some" is then "all".
-  std::string upstream = "all";
-  std::string frozen = "none";    // of weight and bias; where both are, none of them learns
-  std::string dtype = "float32";  // of the input; parameters of a half one are float32,
-  bool half_parameters = false;   // or half as well
-  int threads = 1;                // that share the work of an operation
-  // "channels_last" where there are two or three spatial sizes, else "contiguous"; "strided": every
+  // none, or `some`, the even ranks. Without weight and bias that learn the other ranks would have
+  // no backward, so `some` is then `all`.
+  Upstream upstream = Upstream::all;
+  FrozenOfLayer frozen =
+      FrozenOfLayer::none;       // of weight and bias; where both are, none of them learns
+  Dtype dtype = Dtype::float32;  // of the input; parameters of a half one are float32,
+  bool half_parameters = false;  // or half as well
+  int threads = 1;               // that share the work of an operation
+  // channels_last where there are two or three spatial sizes, else contiguous; strided: every
   // other column of something wider.
-  std::string layout = "contiguous", gradient_layout = "contiguous";
-  // "exact": small whole numbers; "real": any numbers, about as large.
-  std::string values = "exact";
+  LayerLayout layout = LayerLayout::contiguous, gradient_layout = LayerLayout::contiguous;
+  // exact: small whole numbers; real: any numbers, about as large.
+  Values values = Values::exact;
   uint64_t seed = 0;
   auto operator<=>(const Layer&) const = default;
   static constexpr auto fields() {
-    constexpr auto kLayouts = one_of("contiguous|channels_last|strided");
-    return std::tuple{
-        field("world", &Layer::world),
-        field("steps", &Layer::steps, between(1, 100)),
-        field("norm", &Layer::norm),
-        field("spatial", &Layer::spatial, at_most(4, between(0, 64))),
-        field("average_log2", &Layer::average_log2, between(0, 15), Cost::numbers),
-        field("spread_log2", &Layer::spread_log2, between(-14, 0), Cost::numbers),
-        field("samples", &Layer::samples, between(0, 1000)),
-        field("upstream", &Layer::upstream, one_of("all|none|some")),
-        field("frozen", &Layer::frozen, one_of("none|weight|bias|both")),
-        field("half_parameters", &Layer::half_parameters, {}, Cost::numbers),
-        field("threads", &Layer::threads, between(1, 4)),
-        field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16"), Cost::numbers),
-        field("layout", &Layer::layout, kLayouts),
-        field("gradient_layout", &Layer::gradient_layout, kLayouts),
-        field("values", &Layer::values, one_of("exact|real"), Cost::numbers),
-        field("seed", &Layer::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Layer::world),
+                      field("steps", &Layer::steps, between(1, 100)),
+                      field("norm", &Layer::norm),
+                      field("spatial", &Layer::spatial, at_most(4, between(0, 64))),
+                      field("average_log2", &Layer::average_log2, between(0, 15), Cost::numbers),
+                      field("spread_log2", &Layer::spread_log2, between(-14, 0), Cost::numbers),
+                      field("samples", &Layer::samples, between(0, 1000)),
+                      field("upstream", &Layer::upstream),
+                      field("frozen", &Layer::frozen),
+                      field("half_parameters", &Layer::half_parameters, {}, Cost::numbers),
+                      field("threads", &Layer::threads, between(1, 4)),
+                      field("dtype", &Layer::dtype,
+                            one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16>,
+                            Cost::numbers),
+                      field("layout", &Layer::layout),
+                      field("gradient_layout", &Layer::gradient_layout),
+                      field("values", &Layer::values, {}, Cost::numbers),
+                      field("seed", &Layer::seed, {}, Cost::numbers)};
   }
 };
 

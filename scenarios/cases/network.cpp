@@ -14,7 +14,7 @@ constexpr int64_t kBufferMost = 1;  // so that a bool has both values
 // Whole numbers of at most `most`, or any numbers between -1 and 1, as the case says.
 at::Tensor values_from(const Counter& first, int64_t most, at::IntArrayRef shape, const Training& c,
                        at::ScalarType dtype) {
-  const bool is_real = c.values == "real" && at::isFloatingType(dtype);
+  const bool is_real = c.values == Values::real && at::isFloatingType(dtype);
   return (is_real ? real_numbers(first, shape) : whole_numbers(first, most, shape)).to(dtype);
 }
 
@@ -108,11 +108,12 @@ std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_se
 }
 
 std::vector<NamedTensor> initial_frozen(const Training& c, uint64_t build_seed) {
-  if (c.network.frozen == "none") return {};
+  if (c.network.frozen == FrozenDtype::none) return {};
   // Far beyond the counters of every trainable parameter.
   const Counter first{.seed = build_seed, .stream = Stream::parameter, .index = uint64_t{1} << 32};
   return {{std::string(kFrozenModule) + ".value",
-           values_from(first, kParameterMost, {2}, c, dtype_named(c.network.frozen))}};
+           values_from(first, kParameterMost, {2}, c,
+                       scalar_type(value_of_word<Dtype>(word_of(c.network.frozen)).value()))}};
 }
 
 std::vector<NamedTensor> initial_buffers(const Training& c, uint64_t build_seed) {
@@ -121,7 +122,7 @@ std::vector<NamedTensor> initial_buffers(const Training& c, uint64_t build_seed)
     const Counter first{
         .seed = build_seed, .stream = Stream::buffer, .index = static_cast<uint64_t>(16 * i)};
     out.push_back({"buffer" + std::to_string(i),
-                   values_from(first, kBufferMost, {3}, c, dtype_named(c.network.buffers[i]))});
+                   values_from(first, kBufferMost, {3}, c, scalar_type(c.network.buffers[i]))});
   }
   return out;
 }
@@ -169,7 +170,7 @@ int branch_of(const std::string& parameter) {
 }
 
 at::ScalarType dtype_of(const Training& c) {
-  return dtype_named(c.dtype);
+  return scalar_type(c.dtype);
 }
 
 }  // namespace lockstep::scenarios

@@ -23,7 +23,7 @@ int64_t size_of(const Case& c, size_t parameter) {
 // Read cyclically. No dtypes: `otherwise`.
 template <class Case>
 at::ScalarType dtype_of(const Case& c, size_t parameter, at::ScalarType otherwise = at::kFloat) {
-  return c.dtypes.empty() ? otherwise : dtype_named(c.dtypes[parameter % c.dtypes.size()]);
+  return c.dtypes.empty() ? otherwise : scalar_type(c.dtypes[parameter % c.dtypes.size()]);
 }
 
 }  // namespace lockstep::scenarios

@@ -8,8 +8,8 @@ namespace lockstep::scenarios {
 
 namespace {
 
-bool is_local(const std::string& forward) {
-  return forward == "no_sync" || forward == "no_grad";
+bool is_local(ForwardKind forward) {
+  return forward == ForwardKind::no_sync || forward == ForwardKind::no_grad;
 }
 
 }  // namespace
@@ -21,8 +21,8 @@ std::string Stateful::unmet_precondition() const {
              : "";
 }
 
-std::vector<std::string> forwards_of(const Stateful& c) {
-  return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
+std::vector<ForwardKind> forwards_of(const Stateful& c) {
+  return c.forwards.empty() ? std::vector{ForwardKind::synced} : c.forwards;
 }
 
 int64_t samples_of(const Stateful& c, int rank) {
@@ -32,7 +32,7 @@ int64_t samples_of(const Stateful& c, int rank) {
 std::vector<bool> synchronised(const Stateful& c) {
   std::vector<bool> out;
   bool next = true;
-  for (const auto& kind : forwards_of(c)) {
+  for (const auto kind : forwards_of(c)) {
     out.push_back(next && c.options.broadcast_buffers);
     next = !is_local(kind);
   }

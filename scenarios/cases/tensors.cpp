@@ -1,11 +1,8 @@
 #include "scenarios/cases/tensors.h"
 
-#include "harness/rank/tensors.h"
-
 #include <torch/torch.h>
 
 #include <dlfcn.h>
-#include <map>
 
 namespace lockstep::scenarios {
 
@@ -21,23 +18,8 @@ at::Tensor counted(Counter at, at::IntArrayRef shape, const Value& value) {
 
 }  // namespace
 
-at::ScalarType dtype_named(const std::string& word) {
-  static const std::map<std::string, at::ScalarType> kTypes{{"float32", at::kFloat},
-                                                            {"float64", at::kDouble},
-                                                            {"float16", at::kHalf},
-                                                            {"bfloat16", at::kBFloat16},
-                                                            {"int64", at::kLong},
-                                                            {"int32", at::kInt},
-                                                            {"int16", at::kShort},
-                                                            {"int8", at::kChar},
-                                                            {"uint8", at::kByte},
-                                                            {"bool", at::kBool},
-                                                            {"complex64", at::kComplexFloat}};
-  return kTypes.at(word);
-}
-
-int precision_bits(const std::string& dtype) {
-  return dtype == "float64" ? 53 : 24;
+int precision_bits(Dtype dtype) {
+  return std::max(traits_of(dtype).precision_bits, 24);
 }
 
 at::Tensor whole_numbers(Counter first, int64_t most, at::IntArrayRef shape) {

@@ -3,17 +3,14 @@
 #pragma once
 
 #include "harness/base/values.h"
-#include "harness/history/history.h"
+#include "harness/rank/tensors.h"
 #include "harness/verdict/verdict.h"
 #include "reference/rounding.h"
 
 namespace lockstep::scenarios {
 
-// torch's names: "float32", "int64", "bool", ...
-at::ScalarType dtype_named(const std::string& word);
-
 // The precision in which values of this dtype are computed: halves are computed in float32.
-int precision_bits(const std::string& dtype);
+int precision_bits(Dtype dtype);
 
 // Values from `first` on, in row-major order: whole numbers of at most `most`, or any numbers
 // between -1 and 1. float64.

@@ -3,6 +3,7 @@
 
 #include "harness/cases/scenario.h"
 #include "scenarios/cases/options.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios {
 
@@ -18,6 +19,8 @@ struct DenseLayer {
   }
 };
 
+enum class FrozenDtype { none, float32, float64 };
+
 // Parallel branches on one input, their outputs summed. Each branch is the hidden layers, then a
 // dense layer with a bias to one output. Not part of the output are the buffers, each of which
 // every forward changes by the number of its samples, and a frozen parameter, registered last.
@@ -25,8 +28,8 @@ struct NetworkSpec {
   std::vector<DenseLayer> hidden;
   int branches = 1;
   int inputs = 1;
-  std::vector<std::string> buffers;  // the dtype of each
-  std::string frozen = "none";       // the dtype of the frozen parameter
+  std::vector<Dtype> buffers;              // the dtype of each
+  FrozenDtype frozen = FrozenDtype::none;  // the dtype of the frozen parameter
   bool order_by_rank = false;  // rank r runs branch r first, so gradients arrive in another order
   auto operator<=>(const NetworkSpec&) const = default;
   static constexpr auto fields() {
@@ -34,8 +37,9 @@ struct NetworkSpec {
                       field("branches", &NetworkSpec::branches, between(1, 64)),
                       field("inputs", &NetworkSpec::inputs, between(1, 4096)),
                       field("buffers", &NetworkSpec::buffers,
-                            one_of("float32|float64|int64|int32|int16|int8|uint8|bool")),
-                      field("frozen", &NetworkSpec::frozen, one_of("none|float32|float64")),
+                            one_of<Dtype::float32, Dtype::float64, Dtype::int64, Dtype::int32,
+                                   Dtype::int16, Dtype::int8, Dtype::uint8, Dtype::bool_>),
+                      field("frozen", &NetworkSpec::frozen),
                       field("order_by_rank", &NetworkSpec::order_by_rank)};
   }
 };
@@ -48,12 +52,11 @@ struct Training {
   std::vector<int> shares;  // rank r gets a part of the batch like shares[r]; empty: equal shares
   int micro_batches = 1;    // batches whose gradients add up before each update
   int groups = 1;           // equal groups of ranks that train separately; 1 if they do not divide
-  std::string optimizer = "none";
+  OptimizerKind optimizer = OptimizerKind::none;
   int learning_rate_log2 = 0;
   WrapOptions options;
-  std::string dtype = "float32";
-  // "exact": small whole numbers, so that nothing rounds; "real": any numbers between -1 and 1.
-  std::string values = "exact";
+  Dtype dtype = Dtype::float32;
+  Values values = Values::exact;
   uint64_t seed = 0;
   auto operator<=>(const Training&) const = default;
   std::string unmet_precondition() const { return why_ranks_begin_apart(options); }
@@ -66,11 +69,13 @@ struct Training {
         field("shares", &Training::shares, between(0, 1000)),
         field("micro_batches", &Training::micro_batches, between(1, 64)),
         field("groups", &Training::groups, between(1, 512)),
-        field("optimizer", &Training::optimizer, one_of("none|sgd|momentum|adam")),
+        field("optimizer", &Training::optimizer,
+              one_of<OptimizerKind::none, OptimizerKind::sgd, OptimizerKind::momentum,
+                     OptimizerKind::adam>),
         field("learning_rate_log2", &Training::learning_rate_log2, between(-20, 20), Cost::numbers),
         field("options", &Training::options),
-        field("dtype", &Training::dtype, one_of("float32|float64"), Cost::numbers),
-        field("values", &Training::values, one_of("exact|real"), Cost::numbers),
+        field("dtype", &Training::dtype, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
+        field("values", &Training::values, {}, Cost::numbers),
         field("seed", &Training::seed, {}, Cost::numbers)};
   }
 };

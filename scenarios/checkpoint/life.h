@@ -4,6 +4,7 @@
 #include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/parameters.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::checkpoint {
 
@@ -15,15 +16,15 @@ struct Resumed {
   int age = 0;   // what is loaded: the newest, or one of those before, which are kept too
   int best = 0;  // instead, where `loads_best`: the save that is declared best, from 0
   bool loads_best = false;
-  std::string optimizer = "sgd";
+  OptimizerKind optimizer = OptimizerKind::sgd;
   bool halves_rate = false;  // after every step
   bool wraps_first = false;  // before the checkpoint is loaded, not after it
   bool broadcast_buffers = true;
   bool shuffle = false;
-  int64_t length = 2;               // samples of the dataset
-  int64_t batch_size = 1;           // of a rank
-  std::vector<int> sizes;           // elements of each parameter; empty: one of one element
-  std::vector<std::string> dtypes;  // of the parameters, read cyclically; empty: float32
+  int64_t length = 2;         // samples of the dataset
+  int64_t batch_size = 1;     // of a rank
+  std::vector<int> sizes;     // elements of each parameter; empty: one of one element
+  std::vector<Dtype> dtypes;  // of the parameters, read cyclically; empty: float32
   uint64_t seed = 0;
   auto operator<=>(const Resumed&) const = default;
   static constexpr auto fields() {
@@ -35,7 +36,9 @@ struct Resumed {
         field("age", &Resumed::age, between(0, 8)),
         field("best", &Resumed::best, between(0, 8)),
         field("loads_best", &Resumed::loads_best),
-        field("optimizer", &Resumed::optimizer, one_of("sgd|momentum|adam|adamw|amsgrad")),
+        field("optimizer", &Resumed::optimizer,
+              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                     OptimizerKind::adamw, OptimizerKind::amsgrad>),
         field("halves_rate", &Resumed::halves_rate),
         field("wraps_first", &Resumed::wraps_first),
         field("broadcast_buffers", &Resumed::broadcast_buffers),
@@ -43,7 +46,7 @@ struct Resumed {
         field("length", &Resumed::length, between(1, 10'000)),
         field("batch_size", &Resumed::batch_size, between(1, 1000)),
         field("sizes", &Resumed::sizes, between(1, 4096)),
-        field("dtypes", &Resumed::dtypes, one_of("float32|float64"), Cost::numbers),
+        field("dtypes", &Resumed::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
         field("seed", &Resumed::seed, {}, Cost::numbers)};
   }
 };

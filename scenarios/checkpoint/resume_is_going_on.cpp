@@ -96,8 +96,9 @@ Findings ranks_have_masks_of_their_own(const Resumed& c, const History& h) {
 }
 
 std::vector<Resumed> every_small_one() {
+  using enum OptimizerKind;
   std::vector<Resumed> all;
-  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "amsgrad"})
+  for (const auto optimizer : {sgd, momentum, adam, adamw, amsgrad})
     for (const bool wraps_first : {false, true})
       for (const int loads : {0, 1, 2})
         all.push_back({.world = {.size = 2},
@@ -121,8 +122,9 @@ rc::Gen<Resumed> cases() {
   using rc::gen::arbitrary;
   using rc::gen::element;
   using rc::gen::inRange;
-  using Dtypes = std::vector<std::string>;
-  const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
+  using Dtypes = std::vector<Dtype>;
+  const auto dtypes =
+      element(Dtypes{}, Dtypes{Dtype::float64}, Dtypes{Dtype::float32, Dtype::float64});
   return gen::build<Resumed>(
       set(&Resumed::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
       set(&Resumed::steps, inRange(3, 8)), set(&Resumed::first_save, inRange(1, 4)),
@@ -130,8 +132,11 @@ rc::Gen<Resumed> cases() {
       set(&Resumed::best, inRange(0, 3)),
       set(&Resumed::loads_best, rc::gen::weightedElement<bool>({{2, false}, {1, true}})),
       set(&Resumed::optimizer,
-          rc::gen::weightedElement<std::string>(
-              {{1, "sgd"}, {2, "momentum"}, {2, "adam"}, {2, "adamw"}, {2, "amsgrad"}})),
+          rc::gen::weightedElement<OptimizerKind>({{1, OptimizerKind::sgd},
+                                                   {2, OptimizerKind::momentum},
+                                                   {2, OptimizerKind::adam},
+                                                   {2, OptimizerKind::adamw},
+                                                   {2, OptimizerKind::amsgrad}})),
       set(&Resumed::halves_rate, arbitrary<bool>()), set(&Resumed::wraps_first, arbitrary<bool>()),
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
       set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
@@ -176,7 +181,7 @@ Scenario resume_is_going_on() {
                  {"a checkpoint that is not the newest", 0.2,
                   [](const Resumed& c) { return steps_loaded(c) != last_save(c); }},
                  {"an optimizer with state", 0.5,
-                  [](const Resumed& c) { return c.optimizer != "sgd"; }}},
+                  [](const Resumed& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });
 }
 

@@ -26,35 +26,35 @@ Numbers numbers_of(const Called& c, size_t number, int rank, int part = 0) {
                      .step = number,
                      .index = static_cast<uint64_t>(element * 64 + part)};
     const int64_t drawn = whole_at(at, 3);
-    const bool is_factor = reduces(call) && call.reduction == "product";
-    out.push_back(call.dtype == "bool"                       ? drawn & 1
-                  : call.dtype == "uint8"                    ? std::abs(drawn) % (is_factor ? 3 : 4)
-                  : is_factor                                ? std::clamp<int64_t>(drawn, -1, 2)
-                  : reduces(call) && call.reduction == "avg" ? drawn * c.world.size
-                                                             : drawn);
+    const bool is_factor = reduces(call) && call.reduction == ReductionKind::product;
+    out.push_back(call.dtype == Dtype::bool_   ? drawn & 1
+                  : call.dtype == Dtype::uint8 ? std::abs(drawn) % (is_factor ? 3 : 4)
+                  : is_factor                  ? std::clamp<int64_t>(drawn, -1, 2)
+                  : reduces(call) && call.reduction == ReductionKind::avg ? drawn * c.world.size
+                                                                          : drawn);
   }
   return out;
 }
 
 at::Tensor tensor_of(const Numbers& numbers, const Call& call) {
-  return torch::tensor(numbers, at::kLong).view({call.rows, kColumns}).to(dtype_named(call.dtype));
+  return torch::tensor(numbers, at::kLong).view({call.rows, kColumns}).to(scalar_type(call.dtype));
 }
 
-int64_t reduced(const std::string& reduction, int64_t a, int64_t b) {
-  if (reduction == "product") return a * b;
-  if (reduction == "min") return std::min(a, b);
-  if (reduction == "max") return std::max(a, b);
+int64_t reduced(ReductionKind reduction, int64_t a, int64_t b) {
+  if (reduction == ReductionKind::product) return a * b;
+  if (reduction == ReductionKind::min) return std::min(a, b);
+  if (reduction == ReductionKind::max) return std::max(a, b);
   return a + b;
 }
 
-Numbers reduction_over_ranks(const Called& c, size_t number, const std::string& reduction) {
+Numbers reduction_over_ranks(const Called& c, size_t number, ReductionKind reduction) {
   Numbers all = numbers_of(c, number, 0);
   for (int rank = 1; rank < c.world.size; ++rank) {
     const auto next = numbers_of(c, number, rank);
     for (size_t i = 0; i < all.size(); ++i) all[i] = reduced(reduction, all[i], next[i]);
   }
   for (auto& each : all)
-    if (reduction == "avg") each /= c.world.size;
+    if (reduction == ReductionKind::avg) each /= c.world.size;
   return all;
 }
 
@@ -64,7 +64,7 @@ template <class Of>
 ByRank by_rank(const Called& c, const Call& call, const Of& numbers) {
   ByRank out;
   for (int rank = 0; rank < c.world.size; ++rank)
-    out.push_back(recorded(tensor_of(numbers(rank), call), dtype_named(call.dtype)));
+    out.push_back(recorded(tensor_of(numbers(rank), call), scalar_type(call.dtype)));
   return out;
 }
 
@@ -72,10 +72,10 @@ ByRank by_rank(const Called& c, const Call& call, const Of& numbers) {
 ByRank tensors_after(const Called& c, size_t number, int root) {
   const Call call = calls_of(c)[number];
   return by_rank(c, call, [&](int rank) {
-    const bool receives = call.name != "reduce" || rank == root;
+    const bool receives = call.kind != CollectiveKind::reduce || rank == root;
     if (reduces(call) && receives) return reduction_over_ranks(c, number, call.reduction);
-    if (call.name == "broadcast") return numbers_of(c, number, root);
-    if (call.name == "scatter") return numbers_of(c, number, root, rank);
+    if (call.kind == CollectiveKind::broadcast) return numbers_of(c, number, root);
+    if (call.kind == CollectiveKind::scatter) return numbers_of(c, number, root, rank);
     return numbers_of(c, number, rank);
   });
 }
@@ -87,18 +87,23 @@ std::vector<Call> calls_of(const Called& c) {
 }
 
 bool reduces(const Call& call) {
-  return call.name == "all_reduce" || call.name == "reduce";
+  return call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce;
+}
+
+bool gathers(const Call& call) {
+  return call.kind == CollectiveKind::all_gather || call.kind == CollectiveKind::gather;
 }
 
 bool is_floating(const Call& call) {
-  return call.dtype.find("float") != std::string::npos;
+  return traits_of(call.dtype).precision_bits > 0;
 }
 
 bool is_refused(const Call& call) {
   if (!reduces(call)) return false;
-  if (call.dtype == "bool")
-    return call.reduction == "sum" || call.reduction == "product" || call.reduction == "avg";
-  return !is_floating(call) && call.reduction == "avg";
+  if (call.dtype == Dtype::bool_)
+    return call.reduction == ReductionKind::sum || call.reduction == ReductionKind::product ||
+           call.reduction == ReductionKind::avg;
+  return !is_floating(call) && call.reduction == ReductionKind::avg;
 }
 
 int root_of(const Called& c, const Call& call) {
@@ -112,10 +117,10 @@ at::Tensor given(const Called& c, size_t number, int rank, int part) {
 std::string why_not_called(const Called& c) {
   const int64_t most_of_average = 3 * int64_t{c.world.size} * c.world.size;
   for (const Call& call : calls_of(c)) {
-    if (is_refused(call)) return call.dtype + " has no such reduction";
-    const int64_t exact = call.dtype == "bfloat16" ? 256 : call.dtype == "float16" ? 2048 : 1 << 24;
-    if (reduces(call) && call.reduction == "avg" && most_of_average > exact)
-      return "the sums over so many ranks round in " + call.dtype;
+    if (is_refused(call)) return word_of(call.dtype) + " has no such reduction";
+    const int64_t exact = int64_t{1} << std::min(traits_of(call.dtype).precision_bits, 24);
+    if (reduces(call) && call.reduction == ReductionKind::avg && most_of_average > exact)
+      return "the sums over so many ranks round in " + word_of(call.dtype);
   }
   return "";
 }
@@ -128,10 +133,10 @@ std::vector<TensorValue> expected_gathers(const Called& c, size_t number) {
   const Call call = calls_of(c)[number];
   std::vector<at::Tensor> all;
   for (int rank = 0; rank < c.world.size; ++rank) all.push_back(given(c, number, rank));
-  const auto dtype = dtype_named(call.dtype);
+  const auto dtype = scalar_type(call.dtype);
   ByRank out;
   for (int rank = 0; rank < c.world.size; ++rank)
-    out.push_back(recorded(call.name == "all_gather" || rank == root_of(c, call)
+    out.push_back(recorded(call.kind == CollectiveKind::all_gather || rank == root_of(c, call)
                                ? at::stack(all)
                                : at::zeros({0}, dtype),
                            dtype));
@@ -145,18 +150,19 @@ Explanations mistakes_of(const Called& c, size_t number) {
       recorded_instead({"not_received", "what each rank gave: nothing arrived"},
                        by_rank(c, call, [&](int rank) { return numbers_of(c, number, rank); }))};
   if (reduces(call)) {
-    const auto everywhere = [&](const std::string& reduction) {
+    const auto everywhere = [&](ReductionKind reduction) {
       return by_rank(c, call, [&](int) { return reduction_over_ranks(c, number, reduction); });
     };
-    if (call.name == "reduce")
+    if (call.kind == CollectiveKind::reduce)
       out.push_back(recorded_instead(
           {"written_everywhere", "the reduction, which is the destination's alone"},
           everywhere(call.reduction)));
-    for (const char* other : {"sum", "product", "min", "max"})
-      if (call.reduction != other && call.dtype != "bool")
-        out.push_back(recorded_instead({"another_reduction", std::string("the ") + other},
-                                       everywhere(other)));
-  } else if (!call.name.ends_with("gather")) {
+    for (const auto other :
+         {ReductionKind::sum, ReductionKind::product, ReductionKind::min, ReductionKind::max})
+      if (call.reduction != other && call.dtype != Dtype::bool_)
+        out.push_back(
+            recorded_instead({"another_reduction", "the " + word_of(other)}, everywhere(other)));
+  } else if (!gathers(call)) {
     for (int other = 0; other < c.world.size; ++other)
       if (other != root)
         out.push_back(recorded_instead(

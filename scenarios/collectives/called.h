@@ -2,30 +2,35 @@
 #pragma once
 
 #include "harness/base/case.h"
+#include "harness/base/dtype.h"
 #include "harness/verdict/diagnose.h"
+#include "harness/worlds/collectives.h"
 
 #include <ATen/core/Tensor.h>
 
 namespace lockstep::scenarios::collectives {
 
+enum class Layout { contiguous, strided, transposed };
+
 struct Call {
-  std::string name = "all_reduce";
-  std::string reduction = "sum";  // of all_reduce and reduce
-  int root = 0;                   // modulo the world size
-  int64_t rows = 1;               // of two columns
-  std::string dtype = "float32";
-  std::string layout = "contiguous";
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  ReductionKind reduction = ReductionKind::sum;  // of all_reduce and reduce
+  int root = 0;                                  // modulo the world size
+  int64_t rows = 1;                              // of two columns
+  Dtype dtype = Dtype::float32;
+  Layout layout = Layout::contiguous;
   auto operator<=>(const Call&) const = default;
   static constexpr auto fields() {
     return std::tuple{
-        field("name", &Call::name, one_of("all_reduce|reduce|broadcast|all_gather|gather|scatter")),
-        field("reduction", &Call::reduction, one_of("sum|avg|product|min|max")),
+        field("name", &Call::kind),
+        field("reduction", &Call::reduction),
         field("root", &Call::root, between(0, 63)),
         field("rows", &Call::rows, between(0, 100'000)),
         field("dtype", &Call::dtype,
-              one_of("float32|float64|float16|bfloat16|int64|int32|int16|uint8|bool"),
+              one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16, Dtype::int64,
+                     Dtype::int32, Dtype::int16, Dtype::uint8, Dtype::bool_>,
               Cost::numbers),
-        field("layout", &Call::layout, one_of("contiguous|strided|transposed"))};
+        field("layout", &Call::layout)};
   }
 };
 
@@ -44,6 +49,7 @@ constexpr int64_t kColumns = 2;
 
 std::vector<Call> calls_of(const Called& c);
 bool reduces(const Call& call);
+bool gathers(const Call& call);
 bool is_floating(const Call& call);
 int root_of(const Called& c, const Call& call);
 

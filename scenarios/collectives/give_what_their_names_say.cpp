@@ -28,9 +28,9 @@ using namespace collectives;
 at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device& device) {
   const auto options = values.options().device(device);
   at::Tensor out = at::zeros({call.rows, kColumns}, options);
-  if (call.layout == "strided")
+  if (call.layout == Layout::strided)
     out = at::zeros({call.rows, 2 * kColumns}, options).slice(1, 0, {}, 2);
-  if (call.layout == "transposed") out = at::zeros({kColumns, call.rows}, options).t();
+  if (call.layout == Layout::transposed) out = at::zeros({kColumns, call.rows}, options).t();
   return out.copy_(values);
 }
 
@@ -38,25 +38,27 @@ void program(const Called& c, RankContext& here) {
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number) {
     const Call& call = calls[number];
-    const bool is_of_one_rank =
-        call.name == "reduce" || call.name == "gather" || call.name == "scatter";
+    const bool is_of_one_rank = call.kind == CollectiveKind::reduce ||
+                                call.kind == CollectiveKind::gather ||
+                                call.kind == CollectiveKind::scatter;
     if (is_of_one_rank && backend_name(here) == "accelerator")
       throw Unsupported("the simulated accelerator has no reduce, gather and scatter");
   }
   for (size_t number = 0; number < calls.size(); ++number) {
     const Call& call = calls[number];
-    here.enter(static_cast<int>(number), call.name);
-    ProgramCollective sent{.name = call.name,
+    here.enter(static_cast<int>(number), word_of(call.kind));
+    ProgramCollective sent{.kind = call.kind,
                            .tensor = laid_out(given(c, number, here.rank()), call, here.device()),
                            .reduction = call.reduction,
                            .root = root_of(c, call),
                            .parts = {}};
-    for (int part = 0; call.name == "scatter" && sent.root == here.rank() && part < c.world.size;
+    for (int part = 0;
+         call.kind == CollectiveKind::scatter && sent.root == here.rank() && part < c.world.size;
          ++part)
       sent.parts.push_back(laid_out(given(c, number, here.rank(), part), call, here.device()));
     const auto received = collective(here, sent);
     here.record("tensor", sent.tensor.cpu().contiguous());
-    if (call.name.ends_with("gather"))
+    if (gathers(call))
       here.record("received", received.empty()
                                   ? at::zeros({0}, sent.tensor.options().device(at::kCPU))
                                   : at::stack(received).cpu());
@@ -67,7 +69,7 @@ Findings tensors_hold_what_was_received(const Called& c, const History& h) {
   std::vector<Comparison> rows;
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number)
-    rows.push_back({.row = h.row({static_cast<int>(number), calls[number].name}, "tensor"),
+    rows.push_back({.row = h.row({static_cast<int>(number), word_of(calls[number].kind)}, "tensor"),
                     .expected = expected_tensors(c, number),
                     .explanations = [&c, number] { return mistakes_of(c, number); }});
   return equal("A rank's tensor must hold what the collective gives it, or be left alone", rows);
@@ -77,20 +79,23 @@ Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
   std::vector<Comparison> rows;
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number)
-    if (calls[number].name.ends_with("gather"))
-      rows.push_back({.row = h.row({static_cast<int>(number), calls[number].name}, "received"),
-                      .expected = expected_gathers(c, number)});
+    if (gathers(calls[number]))
+      rows.push_back(
+          {.row = h.row({static_cast<int>(number), word_of(calls[number].kind)}, "received"),
+           .expected = expected_gathers(c, number)});
   return equal("A gather must return every rank's tensor, in rank order, to those that receive",
                rows);
 }
 
 std::vector<Called> each_alone() {
   std::vector<Called> all;
-  for (const char* name : {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"})
+  for (const auto kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce, CollectiveKind::broadcast,
+        CollectiveKind::all_gather, CollectiveKind::gather, CollectiveKind::scatter})
     for (const int world : {1, 2, 3})
-      for (const char* layout : {"contiguous", "strided", "transposed"})
+      for (const auto layout : {Layout::contiguous, Layout::strided, Layout::transposed})
         all.push_back({.world = {.size = world},
-                       .calls = {{.name = name, .root = world - 1, .rows = 3, .layout = layout}},
+                       .calls = {{.kind = kind, .root = world - 1, .rows = 3, .layout = layout}},
                        .seed = 1});
   return all;
 }
@@ -100,19 +105,27 @@ rc::Gen<Called> cases() {
   using rc::gen::inRange;
   const auto call = gen::map(
       gen::build<Call>(
-          gen::set(&Call::name, element<std::string>("all_reduce", "reduce", "broadcast",
-                                                     "all_gather", "gather", "scatter")),
-          gen::set(&Call::reduction, element<std::string>("sum", "avg", "product", "min", "max")),
+          gen::set(&Call::kind,
+                   element<CollectiveKind>(CollectiveKind::all_reduce, CollectiveKind::reduce,
+                                           CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                           CollectiveKind::gather, CollectiveKind::scatter)),
+          gen::set(
+              &Call::reduction,
+              element<ReductionKind>(ReductionKind::sum, ReductionKind::avg, ReductionKind::product,
+                                     ReductionKind::min, ReductionKind::max)),
           gen::set(&Call::root, inRange(0, 6)),
           gen::set(&Call::rows,
                    rc::gen::weightedOneOf<int64_t>(
                        {{8, inRange<int64_t>(0, 40)}, {1, inRange<int64_t>(1000, 20'000)}})),
           gen::set(&Call::dtype,
-                   element<std::string>("float32", "float32", "float64", "float16", "bfloat16",
-                                        "int64", "int32", "int16", "uint8", "bool")),
-          gen::set(&Call::layout, element<std::string>("contiguous", "strided", "transposed"))),
+                   element<Dtype>(Dtype::float32, Dtype::float32, Dtype::float64, Dtype::float16,
+                                  Dtype::bfloat16, Dtype::int64, Dtype::int32, Dtype::int16,
+                                  Dtype::uint8, Dtype::bool_)),
+          gen::set(&Call::layout,
+                   element<Layout>(Layout::contiguous, Layout::strided, Layout::transposed))),
       [](Call call) {
-        if (is_refused(call)) call.reduction = call.dtype == "bool" ? "max" : "sum";
+        if (is_refused(call))
+          call.reduction = call.dtype == Dtype::bool_ ? ReductionKind::max : ReductionKind::sum;
         return call;
       });
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 3, 3, 4, 6)));
@@ -126,7 +139,8 @@ bool has_call(const Called& c, bool (*is)(const Called&, const Call&)) {
 }
 
 bool has_another_root(const Called& c, const Call& call) {
-  return call.name != "all_reduce" && call.name != "all_gather" && root_of(c, call) != 0;
+  return call.kind != CollectiveKind::all_reduce && call.kind != CollectiveKind::all_gather &&
+         root_of(c, call) != 0;
 }
 
 }  // namespace
@@ -159,7 +173,7 @@ Scenario give_what_their_names_say() {
                  {"a tensor with strides", 0.4,
                   [](const Called& c) {
                     return has_call(c, [](const Called&, const Call& call) {
-                      return call.layout != "contiguous";
+                      return call.layout != Layout::contiguous;
                     });
                   }},
                  {"whole numbers and bools", 0.3,

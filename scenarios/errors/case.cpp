@@ -42,14 +42,14 @@ bool is_of_all_ranks(const Erring& c) {
 }
 
 bool errs(const Erring& c, int step, int rank) {
-  if (c.mistake.kind == "late" && is_of_all_ranks(c)) return false;
-  if (c.mistake.kind == "forward_twice" && c.buffer) return false;
-  return c.mistake.kind != "none" && c.mistake.step % c.steps == step &&
+  if (c.mistake.kind == MistakeKind::late && is_of_all_ranks(c)) return false;
+  if (c.mistake.kind == MistakeKind::forward_twice && c.buffer) return false;
+  return c.mistake.kind != MistakeKind::none && c.mistake.step % c.steps == step &&
          is_among(c.mistake.ranks, rank, c.world.size);
 }
 
 bool ranks_part(const Erring& c, int step) {
-  if (c.mistake.kind != "forward_twice" || is_of_all_ranks(c)) return false;
+  if (c.mistake.kind != MistakeKind::forward_twice || is_of_all_ranks(c)) return false;
   for (int rank = 0; rank < c.world.size; ++rank)
     if (errs(c, step, rank)) return true;
   return false;
@@ -60,31 +60,33 @@ size_t mistaken_parameter(const Erring& c) {
 }
 
 bool begins_anew(const Erring& c) {
-  const auto& kind = c.mistake.kind;
-  if (kind == "late") return !is_of_all_ranks(c);
-  return kind == "throw_in_forward" || kind == "frozen" || kind == "converted" ||
-         kind == "registered" || kind == "reported" || kind == "forward_in_backward";
+  const auto kind = c.mistake.kind;
+  if (kind == MistakeKind::late) return !is_of_all_ranks(c);
+  return kind == MistakeKind::throw_in_forward || kind == MistakeKind::frozen ||
+         kind == MistakeKind::converted || kind == MistakeKind::registered ||
+         kind == MistakeKind::reported || kind == MistakeKind::forward_in_backward;
 }
 
 bool leaves_peers_waiting(const Erring& c) {
-  const bool issues_all = c.mistake.kind == "forward_in_backward";
+  const bool issues_all = c.mistake.kind == MistakeKind::forward_in_backward;
   return !is_of_all_ranks(c) && (goes_out_of_step(c) || (begins_anew(c) && !issues_all));
 }
 
 bool goes_out_of_step(const Erring& c) {
-  return c.mistake.kind == "skipped" && !is_of_all_ranks(c);
+  return c.mistake.kind == MistakeKind::skipped && !is_of_all_ranks(c);
 }
 
-std::string lack_of(const Erring& c, int step, int rank, size_t parameter, bool local) {
-  if (goes_out_of_step(c)) return "";
+std::optional<LackKind> lack_of(const Erring& c, int step, int rank, size_t parameter, bool local) {
+  if (goes_out_of_step(c)) return {};
   if (!local && errs(c, step, rank) && mistaken_parameter(c) == parameter)
-    return c.mistake.kind == "in_the_loss" ? "unused" : "";
+    return c.mistake.kind == MistakeKind::in_the_loss ? std::optional(LackKind::unused)
+                                                      : std::nullopt;
   for (const auto& each : c.lacks)
     if (each.step % c.steps == step &&
         static_cast<size_t>(each.parameter) % parameter_count(c) == parameter &&
         each.local == local && is_among(each.ranks, rank, c.world.size))
       return each.how;
-  return "";
+  return {};
 }
 
 std::vector<size_t> order_of(const Erring& c, int rank) {

@@ -10,23 +10,42 @@ namespace lockstep::scenarios::errors {
 // Ranks by number, modulo the world size; an empty list is all of them.
 using Ranks = std::vector<int>;
 
+enum class LackKind { unused, left_out, undefined };
+
 // One parameter whose gradient some ranks lack in the passes of one step.
 //   unused     it takes no part in forward
 //   left_out   the loss leaves out its output
 //   undefined  a function behind it passes no gradient on
 struct Lack {
-  std::string how = "unused";
+  LackKind how = LackKind::unused;
   int step = 0;        // modulo the steps
   int parameter = 0;   // modulo their number
   bool local = false;  // in the step's local passes, instead of in its synchronised one
   Ranks ranks;
   auto operator<=>(const Lack&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("how", &Lack::how, one_of("unused|left_out|undefined")),
-                      field("step", &Lack::step, between(0, 99)),
+    return std::tuple{field("how", &Lack::how), field("step", &Lack::step, between(0, 99)),
                       field("parameter", &Lack::parameter, between(0, 63)),
                       field("local", &Lack::local), field("ranks", &Lack::ranks, between(0, 1023))};
   }
+};
+
+enum class MistakeKind {
+  none,
+  throw_in_backward,
+  in_the_loss,
+  dtype,
+  sparse,
+  twice,
+  throw_in_forward,
+  frozen,
+  converted,
+  registered,
+  reported,
+  forward_in_backward,
+  forward_twice,
+  skipped,
+  late
 };
 
 // The mistake that some ranks make in the synchronised pass of one step, with one parameter.
@@ -46,21 +65,18 @@ struct Lack {
 //   late                 the rank begins it once its peers have given up waiting for it; not all
 //                        ranks
 struct Mistake {
-  std::string kind = "none";
+  MistakeKind kind = MistakeKind::none;
   int step = 0, parameter = 0;  // as a Lack's
   Ranks ranks;
   auto operator<=>(const Mistake&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field(
-            "kind", &Mistake::kind,
-            one_of("none|throw_in_backward|in_the_loss|dtype|sparse|twice|throw_in_forward|frozen|"
-                   "converted|registered|reported|forward_in_backward|forward_twice|skipped|late")),
-        field("step", &Mistake::step, between(0, 99)),
-        field("parameter", &Mistake::parameter, between(0, 63)),
-        field("ranks", &Mistake::ranks, between(0, 1023))};
+    return std::tuple{field("kind", &Mistake::kind), field("step", &Mistake::step, between(0, 99)),
+                      field("parameter", &Mistake::parameter, between(0, 63)),
+                      field("ranks", &Mistake::ranks, between(0, 1023))};
   }
 };
+
+enum class Clears { none, zero, own, nothing };
 
 // Parameters "w0", "w1", ... do not learn. Each has an output of its own: the parameter times a
 // whole number, which is so its gradient, everywhere.
@@ -71,29 +87,30 @@ struct Erring {
   std::vector<Lack> lacks;
   std::vector<int> sizes;  // the elements of each parameter; empty: one parameter of one element
   int local_passes = 0;    // inside no_sync, before the synchronised one of each step
-  std::string clears = "none";  // gradients before each step: to none, to zero, to a number that
-                                // each rank has for itself, not at all
-  bool order_by_rank = false;   // rank r runs parameter r first
-  bool buffer = false;          // one that each forward counts
-  bool embedding = false;       // each forward begins with one, whose gradients are sparse
+  Clears clears = Clears::none;  // gradients before each step: to none, to zero, to a number that
+                                 // each rank has for itself, not at all
+  bool order_by_rank = false;    // rank r runs parameter r first
+  bool buffer = false;           // one that each forward counts
+  bool embedding = false;        // each forward begins with one, whose gradients are sparse
   WrapOptions options;
-  std::string dtype = "float32";
+  Dtype dtype = Dtype::float32;
   uint64_t seed = 0;
   auto operator<=>(const Erring&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Erring::world),
-                      field("steps", &Erring::steps, between(1, 4)),
-                      field("mistake", &Erring::mistake),
-                      field("lacks", &Erring::lacks),
-                      field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
-                      field("local_passes", &Erring::local_passes, between(0, 2)),
-                      field("clears", &Erring::clears, one_of("none|zero|own|nothing")),
-                      field("order_by_rank", &Erring::order_by_rank),
-                      field("buffer", &Erring::buffer),
-                      field("embedding", &Erring::embedding),
-                      field("options", &Erring::options),
-                      field("dtype", &Erring::dtype, one_of("float32|float64"), Cost::numbers),
-                      field("seed", &Erring::seed, {}, Cost::numbers)};
+    return std::tuple{
+        field("world", &Erring::world),
+        field("steps", &Erring::steps, between(1, 4)),
+        field("mistake", &Erring::mistake),
+        field("lacks", &Erring::lacks),
+        field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
+        field("local_passes", &Erring::local_passes, between(0, 2)),
+        field("clears", &Erring::clears),
+        field("order_by_rank", &Erring::order_by_rank),
+        field("buffer", &Erring::buffer),
+        field("embedding", &Erring::embedding),
+        field("options", &Erring::options),
+        field("dtype", &Erring::dtype, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
+        field("seed", &Erring::seed, {}, Cost::numbers)};
   }
 };
 
@@ -116,17 +133,17 @@ bool errs(const Erring& c, int step, int rank);
 bool ranks_part(const Erring& c, int step);
 size_t mistaken_parameter(const Erring& c);
 
-// After the step of such a mistake all ranks begin anew: "frozen" ... "late".
+// After the step of such a mistake all ranks begin anew: frozen ... late.
 bool begins_anew(const Erring& c);
 // Its peers wait for collectives that a mistaken rank does not issue.
 bool leaves_peers_waiting(const Erring& c);
 // Some ranks skip a step, so that their peers' last one has no partner.
 bool goes_out_of_step(const Erring& c);
 
-// How a rank's pass lacks the gradient of a parameter; "" where it does not. The first of the list
+// How a rank's pass lacks the gradient of a parameter, if it does. The first of the list
 // decides, but for a parameter with which this rank errs. Nothing lacks where ranks are out of
 // step.
-std::string lack_of(const Erring& c, int step, int rank, size_t parameter, bool local);
+std::optional<LackKind> lack_of(const Erring& c, int step, int rank, size_t parameter, bool local);
 
 // The order in which this rank runs the parameters.
 std::vector<size_t> order_of(const Erring& c, int rank);

@@ -24,7 +24,8 @@ rc::Gen<Ranks> ranks() {
 rc::Gen<Lack> lacks() {
   return gen::build<Lack>(
       set(&Lack::how,
-          weightedElement<std::string>({{2, "unused"}, {1, "left_out"}, {1, "undefined"}})),
+          weightedElement<LackKind>(
+              {{2, LackKind::unused}, {1, LackKind::left_out}, {1, LackKind::undefined}})),
       set(&Lack::step, inRange(0, kMany)), set(&Lack::parameter, inRange(0, kMany)),
       set(&Lack::local, weightedElement<bool>({{3, false}, {1, true}})),
       set(&Lack::ranks, ranks()));
@@ -32,20 +33,20 @@ rc::Gen<Lack> lacks() {
 
 rc::Gen<Mistake> mistakes() {
   return gen::build<Mistake>(
-      set(&Mistake::kind, weightedElement<std::string>({{3, "throw_in_backward"},
-                                                        {2, "in_the_loss"},
-                                                        {2, "dtype"},
-                                                        {2, "sparse"},
-                                                        {2, "twice"},
-                                                        {2, "throw_in_forward"},
-                                                        {1, "frozen"},
-                                                        {1, "converted"},
-                                                        {1, "registered"},
-                                                        {1, "reported"},
-                                                        {1, "forward_in_backward"},
-                                                        {4, "forward_twice"},
-                                                        {3, "skipped"},
-                                                        {5, "late"}})),
+      set(&Mistake::kind, weightedElement<MistakeKind>({{3, MistakeKind::throw_in_backward},
+                                                        {2, MistakeKind::in_the_loss},
+                                                        {2, MistakeKind::dtype},
+                                                        {2, MistakeKind::sparse},
+                                                        {2, MistakeKind::twice},
+                                                        {2, MistakeKind::throw_in_forward},
+                                                        {1, MistakeKind::frozen},
+                                                        {1, MistakeKind::converted},
+                                                        {1, MistakeKind::registered},
+                                                        {1, MistakeKind::reported},
+                                                        {1, MistakeKind::forward_in_backward},
+                                                        {4, MistakeKind::forward_twice},
+                                                        {3, MistakeKind::skipped},
+                                                        {5, MistakeKind::late}})),
       set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
       set(&Mistake::ranks, ranks()));
 }
@@ -74,11 +75,12 @@ rc::Gen<Erring> trainings() {
       set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, gen::lists(1, 5, inRange(1, 5))),
       set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Erring::clears,
-          weightedElement<std::string>({{2, "none"}, {1, "zero"}, {2, "own"}, {2, "nothing"}})),
+          weightedElement<Clears>(
+              {{2, Clears::none}, {1, Clears::zero}, {2, Clears::own}, {2, Clears::nothing}})),
       set(&Erring::order_by_rank), set(&Erring::buffer),
       set(&Erring::embedding, weightedElement<bool>({{3, false}, {2, true}})),
       set(&Erring::options, wrap_options()),
-      set(&Erring::dtype, weightedElement<std::string>({{3, "float32"}, {1, "float64"}})),
+      set(&Erring::dtype, weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),
       set(&Erring::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
@@ -100,9 +102,9 @@ rc::Gen<Erring> erring() {
       [](Erring c, Mistake mistake, std::vector<Lack> some) {
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);
-        if (c.mistake.kind == "forward_twice") c.buffer = false;
+        if (c.mistake.kind == MistakeKind::forward_twice) c.buffer = false;
         // Peers of a rank that is late wait for it as long as their timeout says.
-        if (c.mistake.kind == "late") c.world.injections.clear();
+        if (c.mistake.kind == MistakeKind::late) c.world.injections.clear();
         return c;
       },
       trainings(), mistakes(), seldom);

@@ -10,7 +10,7 @@ std::string who(int rank) {
 
 // The words that a peer's error has about this rank.
 std::string word_about(const Erring& c, int rank) {
-  const bool is_forward = c.mistake.kind == "throw_in_forward";
+  const bool is_forward = c.mistake.kind == MistakeKind::throw_in_forward;
   return who(rank) + " reported: " + (is_forward ? "forward threw: " : "") + own_word(c, rank);
 }
 
@@ -46,12 +46,14 @@ std::string forwards_before(const Erring& c, int step, int rank) {
 
 std::string own_word(const Erring& c, int rank) {
   const auto p = mistaken_parameter(c);
-  const auto& kind = c.mistake.kind;
-  if (kind == "throw_in_forward" || kind == "throw_in_backward" || kind == "reported")
+  const auto kind = c.mistake.kind;
+  if (kind == MistakeKind::throw_in_forward || kind == MistakeKind::throw_in_backward ||
+      kind == MistakeKind::reported)
     return planted(p, rank);
-  if (kind == "forward_in_backward") return "the backward pass before this is not over";
-  if (kind == "registered") return "parameter 'late' was registered after the module was wrapped";
-  return "parameter '" + name_of(p) + "' was " + kind;
+  if (kind == MistakeKind::forward_in_backward) return "the backward pass before this is not over";
+  if (kind == MistakeKind::registered)
+    return "parameter 'late' was registered after the module was wrapped";
+  return "parameter '" + name_of(p) + "' was " + word_of(kind);
 }
 
 std::string state_of_its_number(const Erring& c, int step, int rank) {
@@ -59,16 +61,16 @@ std::string state_of_its_number(const Erring& c, int step, int rank) {
 }
 
 ExpectedError error_at_the_end(const Erring& c, int step, int rank) {
-  if (c.mistake.kind == "late") return error_of_late_ranks(c, step, rank);
+  if (c.mistake.kind == MistakeKind::late) return error_of_late_ranks(c, step, rank);
   if (errs(c, step, rank)) {
-    if (c.mistake.kind == "reported") return {};
+    if (c.mistake.kind == MistakeKind::reported) return {};
     return {.kind = ExpectedError::Kind::own, .words = {own_word(c, rank)}};
   }
   ExpectedError expected{.kind = ExpectedError::Kind::peers};
   for (int other = 0; other < c.world.size; ++other)
     if (errs(c, step, other)) {
       expected.words.push_back(word_about(c, other));
-      if (c.mistake.kind == "forward_in_backward")
+      if (c.mistake.kind == MistakeKind::forward_in_backward)
         expected.instead = who(other) + ": an exception was thrown in the backward pass";
     }
   return expected;

@@ -23,7 +23,7 @@ class Training {
                {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}}) {}
 
   Followed step(int step) {
-    if (c_.mistake.kind == "skipped" && some_err(step)) return skipped_by_all();
+    if (c_.mistake.kind == MistakeKind::skipped && some_err(step)) return skipped_by_all();
     for (int r = 0; r < c_.world.size; ++r) clear(step, r);
     for (int r = 0; r < c_.world.size; ++r)
       for (int pass = 0; pass < c_.local_passes; ++pass) local_pass(step, pass, r);
@@ -41,18 +41,18 @@ class Training {
       if (errs(c_, step, r)) return true;
     return false;
   }
-  bool is_mistake(int step, int rank, const char* kind, size_t parameter) const {
+  bool is_mistake(int step, int rank, MistakeKind kind, size_t parameter) const {
     return errs(c_, step, rank) && c_.mistake.kind == kind && mistaken_parameter(c_) == parameter;
   }
   bool is_late(int step) const { return !late_.empty() && late_[static_cast<size_t>(step)]; }
   // A pass in which a rank calls forward: it ends with an exception, and launches all its buckets.
   bool is_late_exception(int step) const {
-    return c_.mistake.kind == "forward_in_backward" && is_late(step);
+    return c_.mistake.kind == MistakeKind::forward_in_backward && is_late(step);
   }
   bool throws_in_backward(int step, int rank) const {
     const auto p = mistaken_parameter(c_);
-    return is_mistake(step, rank, "throw_in_backward", p) ||
-           (is_late_exception(step) && is_mistake(step, rank, "forward_in_backward", p));
+    return is_mistake(step, rank, MistakeKind::throw_in_backward, p) ||
+           (is_late_exception(step) && is_mistake(step, rank, MistakeKind::forward_in_backward, p));
   }
 
   Followed skipped_by_all() const {
@@ -64,9 +64,10 @@ class Training {
   void clear(int step, int r) {
     for (size_t p = 0; p < count_; ++p) {
       auto& gradient = at(r).gradients[p];
-      if (c_.clears == "none") gradient = {};
-      if (c_.clears == "zero") gradient = {.is_defined = gradient.is_defined};
-      if (c_.clears == "own") gradient = {.is_defined = true, .value = own_number(c_, step, r, p)};
+      if (c_.clears == Clears::none) gradient = {};
+      if (c_.clears == Clears::zero) gradient = {.is_defined = gradient.is_defined};
+      if (c_.clears == Clears::own)
+        gradient = {.is_defined = true, .value = own_number(c_, step, r, p)};
     }
   }
 
@@ -76,25 +77,25 @@ class Training {
   }
 
   // The engine calls the hook of a parameter, whether it brings a gradient or not.
-  void arrive(Rank& rank, size_t p, const std::string& lack, double value) const {
-    if (lack != "undefined") add(rank.gradients[p], value);
+  void arrive(Rank& rank, size_t p, std::optional<LackKind> lack, double value) const {
+    if (lack != LackKind::undefined) add(rank.gradients[p], value);
     if (rank.gradients[p].is_defined) rank.was_used[p] = true;
   }
 
   void local_pass(int step, int pass, int r) {
     for (size_t p = 0; p < count_; ++p) {
       const auto lack = lack_of(c_, step, r, p, true);
-      if (lack.empty() || lack == "undefined")
+      if (!lack || lack == LackKind::undefined)
         arrive(at(r), p, lack, coefficient(c_, step, pass, r, p));
     }
   }
 
   // How often the gradient of a parameter arrives in this rank's pass.
   int arrivals_of(int step, int r, size_t p) const {
-    if (is_mistake(step, r, "in_the_loss", p)) return 1;
+    if (is_mistake(step, r, MistakeKind::in_the_loss, p)) return 1;
     const auto lack = lack_of(c_, step, r, p, false);
-    if (lack == "unused" || lack == "left_out") return 0;
-    return is_mistake(step, r, "twice", p) ? 2 : 1;
+    if (lack == LackKind::unused || lack == LackKind::left_out) return 0;
+    return is_mistake(step, r, MistakeKind::twice, p) ? 2 : 1;
   }
 
   // Those before it in forward come after it in backward.
@@ -117,8 +118,8 @@ class Training {
     for (size_t p = 0; is_static() && is_learned_ && p < count_; ++p)
       // The loss's own gradient has come before the pass begins, as a .grad of another dtype has.
       if (rank.arrivals[p] == 0 && rank.was_used[p] &&
-          (rank.gradients[p].is_defined || is_mistake(step, r, "dtype", p)) &&
-          !is_mistake(step, r, "in_the_loss", p))
+          (rank.gradients[p].is_defined || is_mistake(step, r, MistakeKind::dtype, p)) &&
+          !is_mistake(step, r, MistakeKind::in_the_loss, p))
         report(of(p) + "came in a local pass and not in the first one");
     std::vector<size_t> lacked;
     auto order = order_of(c_, r);
@@ -128,7 +129,9 @@ class Training {
       const int arrivals = arrivals_of(step, r, p);
       const auto error = error_of_arrival(step, r, p, arrivals);
       if (!error.empty()) report(error);
-      const auto lack = is_mistake(step, r, "in_the_loss", p) ? "" : lack_of(c_, step, r, p, false);
+      const auto lack = is_mistake(step, r, MistakeKind::in_the_loss, p)
+                            ? std::nullopt
+                            : lack_of(c_, step, r, p, false);
       if (arrivals > 0) arrive(rank, p, lack, gradient_of_pass(step, r, p));
     }
     for (size_t p = 0; p < count_; ++p) {
@@ -150,32 +153,32 @@ class Training {
 
   double gradient_of_pass(int step, int r, size_t p) const {
     const double own = coefficient(c_, step, c_.local_passes, r, p);
-    if (is_mistake(step, r, "in_the_loss", p)) return surplus(c_, step, r, p);
-    return is_mistake(step, r, "twice", p) ? own + surplus(c_, step, r, p) : own;
+    if (is_mistake(step, r, MistakeKind::in_the_loss, p)) return surplus(c_, step, r, p);
+    return is_mistake(step, r, MistakeKind::twice, p) ? own + surplus(c_, step, r, p) : own;
   }
 
   bool is_reached_locally(int step, int r, size_t p) const {
-    return c_.local_passes > 0 && lack_of(c_, step, r, p, true) != "unused";
+    return c_.local_passes > 0 && lack_of(c_, step, r, p, true) != LackKind::unused;
   }
 
   std::string error_of_arrival(int step, int r, size_t p, int arrivals) {
     const auto& rank = at(r);
     if (arrivals == 0) return "";
     if (!is_static()) {
-      if (finds_unused() && is_mistake(step, r, "in_the_loss", p) &&
+      if (finds_unused() && is_mistake(step, r, MistakeKind::in_the_loss, p) &&
           !is_reached_locally(step, r, p))
         return of(p) + "came, though no output of forward depends on it";
       if (arrivals > 1) return of(p) + "came twice in one backward pass";
     }
     const auto lack = lack_of(c_, step, r, p, false);
-    const bool is_there = rank.gradients[p].is_defined || lack != "undefined";
-    if (is_mistake(step, r, "dtype", p))
-      return of(p) + "has dtype " + (c_.dtype == "float64" ? "Float" : "Double") +
-             ", expected the parameter's, " + (c_.dtype == "float64" ? "Double" : "Float");
+    const bool is_there = rank.gradients[p].is_defined || lack != LackKind::undefined;
+    if (is_mistake(step, r, MistakeKind::dtype, p))
+      return of(p) + "has dtype " + (c_.dtype == Dtype::float64 ? "Float" : "Double") +
+             ", expected the parameter's, " + (c_.dtype == Dtype::float64 ? "Double" : "Float");
     // A gradient is counted behind the look at its dtype, and before it is packed.
     if (is_static() && is_learned_ && arrivals > rank.arrivals[p])
       return of(p) + "came more often than in the first pass";
-    if (is_mistake(step, r, "sparse", p) && !rank.gradients[p].is_defined && is_there)
+    if (is_mistake(step, r, MistakeKind::sparse, p) && !rank.gradients[p].is_defined && is_there)
       return of(p) + "is sparse, though it is no weight of an Embedding with sparse=true";
     return "";
   }
@@ -221,7 +224,8 @@ class Training {
   void forget_what_the_caller_clears(int step) {
     for (int r = 0; r < c_.world.size; ++r)
       for (size_t p = 0; p < count_; ++p)
-        if (is_mistake(step, r, "dtype", p) || is_mistake(step, r, "sparse", p))
+        if (is_mistake(step, r, MistakeKind::dtype, p) ||
+            is_mistake(step, r, MistakeKind::sparse, p))
           at(r).gradients[p] = {};
   }
 

@@ -144,7 +144,7 @@ Findings every_rank_returns(const Erring& c, const History& h) {
   for (int rank = 0; rank < h.size(); ++rank) {
     const auto& ending = h.ranks()[static_cast<size_t>(rank)].ending;
     if (ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused) continue;
-    const bool waits = ending.kind == Ending::Kind::stuck && c.mistake.kind == "late";
+    const bool waits = ending.kind == Ending::Kind::stuck && c.mistake.kind == MistakeKind::late;
     return {{"Every rank must receive the error, and return",
              waits ? "waits_beyond_its_timeout" : std::string(name_of(ending.kind)),
              "rank " + std::to_string(rank),

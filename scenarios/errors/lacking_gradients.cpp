@@ -26,7 +26,7 @@ std::vector<Erring> every_small_one() {
   std::vector<Erring> all;
   for (const int world : {2, 3})
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
-      for (const char* how : {"unused", "left_out", "undefined"})
+      for (const auto how : {LackKind::unused, LackKind::left_out, LackKind::undefined})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
             for (const bool is_static : {false, true})
@@ -38,7 +38,7 @@ std::vector<Erring> every_small_one() {
                    .options = {.find_unused_parameters = finds, .static_graph = is_static}});
   // A sparse gradient travels last, and carries the flag.
   for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {2}})
-    for (const char* how : {"unused", "left_out"})
+    for (const auto how : {LackKind::unused, LackKind::left_out})
       all.push_back({.world = {.size = 3},
                      .steps = 3,
                      .lacks = {{.how = how, .step = 1, .parameter = 1, .ranks = ranks}},
@@ -50,10 +50,10 @@ std::vector<Erring> every_small_one() {
   for (const bool views : {false, true})
     all.push_back({.world = {.size = 2},
                    .steps = 3,
-                   .lacks = {{.how = "left_out", .step = 0, .parameter = 1, .ranks = {1}},
-                             {.how = "unused", .step = 1, .parameter = 0}},
+                   .lacks = {{.how = LackKind::left_out, .step = 0, .parameter = 1, .ranks = {1}},
+                             {.how = LackKind::unused, .step = 1, .parameter = 0}},
                    .sizes = {1, 2},
-                   .clears = "nothing",
+                   .clears = Clears::nothing,
                    .options = {.find_unused_parameters = true, .gradient_as_bucket_view = views}});
   return all;
 }
@@ -65,7 +65,7 @@ bool some_step_fails(const Erring& c) {
   return false;
 }
 
-bool lacks(const Erring& c, const std::string& how) {
+bool lacks(const Erring& c, LackKind how) {
   return std::any_of(c.lacks.begin(), c.lacks.end(),
                      [&](const Lack& each) { return each.how == how; });
 }
@@ -100,15 +100,15 @@ Scenario lacking_gradients_are_reported() {
                  {"a step that fails", 0.3, some_step_fails},
                  {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"no step that fails", 0.2, [](const Erring& c) { return !some_step_fails(c); }},
-                 {"unused", 0.3, [](const Erring& c) { return lacks(c, "unused"); }},
+                 {"unused", 0.3, [](const Erring& c) { return lacks(c, LackKind::unused); }},
                  {"left out of the loss", 0.2,
-                  [](const Erring& c) { return lacks(c, "left_out"); }},
-                 {"undefined", 0.2, [](const Erring& c) { return lacks(c, "undefined"); }},
+                  [](const Erring& c) { return lacks(c, LackKind::left_out); }},
+                 {"undefined", 0.2, [](const Erring& c) { return lacks(c, LackKind::undefined); }},
                  {"local passes", 0.2, [](const Erring& c) { return c.local_passes > 0; }},
                  {"gradients that are kept", 0.07,
-                  [](const Erring& c) { return c.clears == "nothing" && c.steps > 1; }},
+                  [](const Erring& c) { return c.clears == Clears::nothing && c.steps > 1; }},
                  {"gradients that the caller set", 0.1,
-                  [](const Erring& c) { return c.clears == "own"; }},
+                  [](const Erring& c) { return c.clears == Clears::own; }},
                  {"unused parameters that are found", 0.15,
                   [](const Erring& c) { return c.options.find_unused_parameters; }},
                  {"a static graph", 0.15, [](const Erring& c) { return c.options.static_graph; }}},

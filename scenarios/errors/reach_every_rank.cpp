@@ -22,16 +22,14 @@ namespace {
 
 using namespace errors;
 
-const std::vector<std::string> kKinds{
-    "throw_in_backward",   "in_the_loss",   "dtype",     "sparse",     "twice",
-    "throw_in_forward",    "frozen",        "converted", "registered", "reported",
-    "forward_in_backward", "forward_twice", "skipped",   "late"};
-
 std::vector<Erring> every_small_one() {
+  using enum MistakeKind;
   std::vector<Erring> all;
   for (const int world : {2, 3})
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
-      for (const auto& kind : kKinds)
+      for (const auto kind :
+           {throw_in_backward, in_the_loss, dtype, sparse, twice, throw_in_forward, frozen,
+            converted, registered, reported, forward_in_backward, forward_twice, skipped, late})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
             all.push_back({.world = {.size = world},
@@ -42,7 +40,7 @@ std::vector<Erring> every_small_one() {
   return all;
 }
 
-bool is(const Erring& c, const std::string& kind) {
+bool is(const Erring& c, MistakeKind kind) {
   return c.mistake.kind == kind;
 }
 
@@ -65,7 +63,8 @@ Scenario reach_every_rank() {
                      "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
                      "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
-      .start = {.world = {.size = 2}, .mistake = {.kind = "throw_in_backward", .ranks = {1}}},
+      .start = {.world = {.size = 2},
+                .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
       .every = every_small_one,
       .cases = erring(),
       .program = run,
@@ -76,19 +75,19 @@ Scenario reach_every_rank() {
                  {"a mistake of all ranks", 0.1, is_of_all_ranks},
                  {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"an exception in backward", 0.06,
-                  [](const Erring& c) { return is(c, "throw_in_backward"); }},
+                  [](const Erring& c) { return is(c, MistakeKind::throw_in_backward); }},
                  {"a gradient that must not come", 0.15,
                   [](const Erring& c) {
-                    return is(c, "in_the_loss") || is(c, "dtype") || is(c, "sparse") ||
-                           is(c, "twice");
+                    return is(c, MistakeKind::in_the_loss) || is(c, MistakeKind::dtype) ||
+                           is(c, MistakeKind::sparse) || is(c, MistakeKind::twice);
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"ranks in different steps", 0.03,
                   [](const Erring& c) {
-                    return is(c, "forward_twice") && !c.buffer && !is_of_all_ranks(c);
+                    return is(c, MistakeKind::forward_twice) && !c.buffer && !is_of_all_ranks(c);
                   }},
                  {"a rank that is late", 0.03,
-                  [](const Erring& c) { return is(c, "late") && !is_of_all_ranks(c); }},
+                  [](const Erring& c) { return is(c, MistakeKind::late) && !is_of_all_ranks(c); }},
                  {"ranks out of step", 0.015, goes_out_of_step},
                  {"steps after the mistake", 0.25,
                   [](const Erring& c) { return c.mistake.step % c.steps + 1 < c.steps; }}},

@@ -33,7 +33,7 @@ bool is_late(const std::string& sentence) {
 
 WrapOptions options_of(const Erring& c) {
   auto options = c.options;
-  if (c.mistake.kind == "late") options.further.timeout_ms = kTimeoutMs;
+  if (c.mistake.kind == MistakeKind::late) options.further.timeout_ms = kTimeoutMs;
   return options;
 }
 
@@ -54,11 +54,11 @@ class Runner {
   void step(int step) {
     here_.enter(step, "training");
     std::string error;
-    if (errs(step, "late")) let_peers_end(step);
-    if (!errs(step, "skipped")) error = error_of([&] { train(step); });
+    if (errs(step, MistakeKind::late)) let_peers_end(step);
+    if (!errs(step, MistakeKind::skipped)) error = error_of([&] { train(step); });
     // An exception in backward may come while a device still executes that pass, which this awaits.
     if (!host_waits_ && !error.empty()) error_of([&] { replica_->finish(); });
-    if (c_.mistake.kind == "late")
+    if (c_.mistake.kind == MistakeKind::late)
       here_.store()->set(key_of(step, here_.rank()), std::string("ended"));
     here_.enter(step, kAfter);
     const bool is_flag_late = reads_flag_late();
@@ -79,19 +79,19 @@ class Runner {
   }
 
   bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
-  bool errs(int step, const char* kind) const { return errs(step) && c_.mistake.kind == kind; }
+  bool errs(int step, MistakeKind kind) const { return errs(step) && c_.mistake.kind == kind; }
   at::Tensor& mistaken() { return model_->parameter(mistaken_parameter(c_)); }
 
   void train(int step) {
     clear(step);
     for (int pass = 0; pass < c_.local_passes; ++pass)
       replica_->no_sync([&] { replica_->backward(loss(step, pass, /*local=*/true)); });
-    if (errs(step, "reported")) {
+    if (errs(step, MistakeKind::reported)) {
       replica_->report_failure(planted(mistaken_parameter(c_), here_.rank()));
       return;
     }
     prepare_mistake(step);
-    if (errs(step, "forward_twice")) loss(step, c_.local_passes, /*local=*/false);
+    if (errs(step, MistakeKind::forward_twice)) loss(step, c_.local_passes, /*local=*/false);
     replica_->backward(loss(step, c_.local_passes, /*local=*/false));
     if (!host_waits_) replica_->finish();
   }
@@ -104,9 +104,9 @@ class Runner {
   }
 
   void clear(int step) {
-    if (c_.clears == "none" || c_.clears == "zero")
-      model_->zero_grad(/*set_to_none=*/c_.clears == "none");
-    if (c_.clears != "own") return;
+    if (c_.clears == Clears::none || c_.clears == Clears::zero)
+      model_->zero_grad(/*set_to_none=*/c_.clears == Clears::none);
+    if (c_.clears != Clears::own) return;
     for (size_t p = 0; p < parameter_count(c_); ++p) {
       auto& parameter = model_->parameter(p);
       const auto number = own_number(c_, step, here_.rank(), p);
@@ -123,8 +123,9 @@ class Runner {
     auto sum = outputs.back();
     const auto& order = order_of(c_, here_.rank());
     for (const auto p : order)
-      if (lack_of(c_, step, here_.rank(), p, local) != "left_out") sum = sum + outputs[p].sum();
-    if (!local && errs(step, "in_the_loss")) sum = sum + surplus_of_mistaken(step);
+      if (lack_of(c_, step, here_.rank(), p, local) != LackKind::left_out)
+        sum = sum + outputs[p].sum();
+    if (!local && errs(step, MistakeKind::in_the_loss)) sum = sum + surplus_of_mistaken(step);
     return sum;
   }
 
@@ -135,22 +136,23 @@ class Runner {
   void plan_terms(int step, bool local) {
     for (size_t p = 0; p < parameter_count(c_); ++p) {
       const auto lack = lack_of(c_, step, here_.rank(), p, local);
-      model_->parts[p] = {.is_used = lack != "unused", .is_cut = lack == "undefined"};
+      model_->parts[p] = {.is_used = lack != LackKind::unused,
+                          .is_cut = lack == LackKind::undefined};
     }
     if (local || !errs(step)) return;
     auto& part = model_->parts[mistaken_parameter(c_)];
     const auto throws = [text = planted(mistaken_parameter(c_), here_.rank())] {
       throw std::runtime_error(text);
     };
-    part.is_sparse = c_.mistake.kind == "sparse";
-    if (c_.mistake.kind == "throw_in_backward") part.in_backward = throws;
-    if (c_.mistake.kind == "throw_in_forward") part.in_forward = throws;
-    if (c_.mistake.kind == "twice")
+    part.is_sparse = c_.mistake.kind == MistakeKind::sparse;
+    if (c_.mistake.kind == MistakeKind::throw_in_backward) part.in_backward = throws;
+    if (c_.mistake.kind == MistakeKind::throw_in_forward) part.in_forward = throws;
+    if (c_.mistake.kind == MistakeKind::twice)
       part.in_backward = [this, step] {
         const at::AutoGradMode recording(true);
         surplus_of_mistaken(step).backward();
       };
-    if (c_.mistake.kind == "forward_in_backward")
+    if (c_.mistake.kind == MistakeKind::forward_in_backward)
       part.in_backward = [this] {
         const at::AutoGradMode recording(true);
         const auto count = static_cast<int64_t>(parameter_count(c_));
@@ -160,11 +162,12 @@ class Runner {
 
   void prepare_mistake(int step) {
     if (!errs(step)) return;
-    const auto other = c_.dtype == "float64" ? at::kFloat : at::kDouble;
-    if (c_.mistake.kind == "frozen") mistaken().set_requires_grad(false);
-    if (c_.mistake.kind == "converted") mistaken().set_data(mistaken().detach().to(other));
-    if (c_.mistake.kind == "registered") model_->register_late();
-    if (c_.mistake.kind == "dtype") {
+    const auto other = c_.dtype == Dtype::float64 ? at::kFloat : at::kDouble;
+    if (c_.mistake.kind == MistakeKind::frozen) mistaken().set_requires_grad(false);
+    if (c_.mistake.kind == MistakeKind::converted)
+      mistaken().set_data(mistaken().detach().to(other));
+    if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
+    if (c_.mistake.kind == MistakeKind::dtype) {
       const auto& before = mistaken().grad();
       const auto zeros = torch::zeros_like(mistaken(), torch::requires_grad(false));
       mistaken().mutable_grad() = (before.defined() ? before : zeros).to(other);
@@ -181,12 +184,14 @@ class Runner {
 
   // Repairs what the caller must repair after an error.
   void recover(int step, bool pass_ended_training) {
-    if (errs(step, "dtype") || errs(step, "sparse")) mistaken().mutable_grad() = at::Tensor();
+    if (errs(step, MistakeKind::dtype) || errs(step, MistakeKind::sparse))
+      mistaken().mutable_grad() = at::Tensor();
     const bool is_step_of_end = begins_anew(c_) && c_.mistake.step % c_.steps == step;
     if (!is_step_of_end && !pass_ended_training && !ranks_part(c_, step)) return;
-    if (errs(step, "frozen")) mistaken().set_requires_grad(true);
-    if (errs(step, "converted")) mistaken().set_data(mistaken().detach().to(dtype_named(c_.dtype)));
-    if (c_.mistake.kind == "registered") model_->register_late();
+    if (errs(step, MistakeKind::frozen)) mistaken().set_requires_grad(true);
+    if (errs(step, MistakeKind::converted))
+      mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
+    if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
     model_->zero_grad(/*set_to_none=*/true);
     here_.enter(step, "beginning anew");
     replica_->begin_anew();

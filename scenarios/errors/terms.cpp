@@ -33,7 +33,7 @@ Terms::Terms(const Erring& c, int rank)
     : parts(parameter_count(c)), row_(rank), order_(order_of(c, rank)) {
   for (size_t i = 0; i < parts.size(); ++i)
     parameters_.push_back(register_parameter(
-        name_of(i), torch::ones({size_of(c, i), 1}, torch::dtype(dtype_named(c.dtype)))));
+        name_of(i), torch::ones({size_of(c, i), 1}, torch::dtype(scalar_type(c.dtype)))));
   if (c.embedding)
     embedding_ = register_module(
         "embedding",

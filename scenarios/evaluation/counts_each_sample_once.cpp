@@ -75,8 +75,11 @@ void program(const Evaluated& c, RankContext& here) {
     here.enter(round, kCounted);
     const auto sums = torch::tensor({totals.samples, totals.right}, at::kLong);
     const auto accuracies = torch::full({1}, accuracy(totals), at::kDouble);
-    collective(here, {.name = "all_reduce", .tensor = sums, .parts = {}});
-    collective(here, {.name = "all_reduce", .tensor = accuracies, .reduction = "avg", .parts = {}});
+    collective(here, {.kind = CollectiveKind::all_reduce, .tensor = sums, .parts = {}});
+    collective(here, {.kind = CollectiveKind::all_reduce,
+                      .tensor = accuracies,
+                      .reduction = ReductionKind::avg,
+                      .parts = {}});
     here.record(kTotals, sums);
     here.record(kAccuracies, accuracies);
     here.record(kWeight, model->parameters().front().detach());

@@ -51,7 +51,7 @@ const Injection& planned_failure_of(const Training& c) {
 
 std::string why_none_is_planned(const Training& c) {
   const auto& all = c.world.injections;
-  const bool is_planned = all.size() == 1 && all.front().kind == "throw" &&
+  const bool is_planned = all.size() == 1 && all.front().kind == InjectionKind::throw_ &&
                           all.front().collective < 0 && all.front().at.phase == kInBackward &&
                           all.front().rank < c.world.size && all.front().at.step + 1 < c.steps;
   return is_planned ? ""
@@ -122,8 +122,9 @@ Findings the_other_steps_are_averaged(const Training& c, const History& h) {
 
 Training struck(Training c, int rank, int step) {
   c.steps = std::max(c.steps, 2);
-  c.world.injections = {
-      {.kind = "throw", .rank = rank % c.world.size, .at = {step % (c.steps - 1), kInBackward}}};
+  c.world.injections = {{.kind = InjectionKind::throw_,
+                         .rank = rank % c.world.size,
+                         .at = {step % (c.steps - 1), kInBackward}}};
   return c;
 }
 

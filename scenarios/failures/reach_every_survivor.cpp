@@ -23,14 +23,16 @@ namespace {
 constexpr int kCollectivesLeast = 6;
 constexpr int kExitStatus = 5;
 constexpr const char* kBackward = "backward";
+const std::vector kKinds{InjectionKind::kill, InjectionKind::exit, InjectionKind::throw_,
+                         InjectionKind::error};
 
 // Rank `rank` fails before `collective`, or, at -1, as its last backward pass begins: only then
 // does no later operation report a failure of that pass's all-reduce.
-Training struck(Training c, const std::string& kind, int rank, int collective) {
+Training struck(Training c, InjectionKind kind, int rank, int collective) {
   Injection injection{.kind = kind,
                       .rank = rank % c.world.size,
                       .collective = collective,
-                      .amount = kind == "exit" ? kExitStatus : 0};
+                      .amount = kind == InjectionKind::exit ? kExitStatus : 0};
   if (collective < 0) injection.at = {c.steps - 1, kBackward};
   c.world.injections = {injection};
   return c;
@@ -45,21 +47,23 @@ std::string text_of(const Injection& injection) {
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int rank : {0, 1})
-    for (const auto& kind : std::vector<std::string>{"kill", "exit", "throw", "error"})
-      for (int collective = kind == "error" ? 0 : -1; collective < kCollectivesLeast; ++collective)
+    for (const auto kind : kKinds)
+      for (int collective = kind == InjectionKind::error ? 0 : -1; collective < kCollectivesLeast;
+           ++collective)
         all.push_back(struck({.world = {.size = 2}, .steps = 2}, kind, rank, collective));
   return all;
 }
 
 rc::Gen<Training> cases() {
   return gen::apply(
-      [](Training c, const std::string& kind, int rank, int collective) {
+      [](Training c, InjectionKind kind, int rank, int collective) {
         c.steps = std::max(c.steps, 2);
-        if (kind == "error") collective = std::max(collective, 0);  // which needs a collective
+        if (kind == InjectionKind::error)
+          collective = std::max(collective, 0);  // which needs a collective
         return struck(std::move(c), kind, rank, collective);
       },
-      trainings(), rc::gen::element<std::string>("kill", "exit", "throw", "error"),
-      rc::gen::inRange(0, 4), rc::gen::inRange(-1, kCollectivesLeast));
+      trainings(), rc::gen::elementOf(kKinds), rc::gen::inRange(0, 4),
+      rc::gen::inRange(-1, kCollectivesLeast));
 }
 
 void program(const Training& c, RankContext& here) {
@@ -94,17 +98,14 @@ const Injection& planned_failure_of(const Training& c) {
 
 std::string why_none_is_planned(const Training& c) {
   const auto& all = c.world.injections;
-  const auto is_judged = [](const std::string& kind) {
-    return kind == "kill" || kind == "exit" || kind == "throw" || kind == "error";
-  };
-  if (all.size() != 1 || !is_judged(all.front().kind))
+  if (all.size() != 1 || std::ranges::count(kKinds, all.front().kind) == 0)
     return "the case must have one injection: a kill, exit, throw or error";
   const auto& [kind, rank, collective, at, amount] = all.front();
   if (rank >= c.world.size) return "the injection is for a rank that this world does not have";
   if (c.world.size < 2) return "there must be a survivor";
-  const bool strikes = collective >= 0
-                           ? collective < kCollectivesLeast && c.steps >= 2
-                           : kind != "error" && at.phase == kBackward && at.step < c.steps;
+  const bool strikes =
+      collective >= 0 ? collective < kCollectivesLeast && c.steps >= 2
+                      : kind != InjectionKind::error && at.phase == kBackward && at.step < c.steps;
   return strikes ? "" : "the injection must strike: a collective or a backward that the case has";
 }
 
@@ -137,7 +138,7 @@ Findings survivors_throw(const Training& c, const History& h) {
     out.push_back({"Every survivor must receive an exception that names the operation",
                    wrong->pattern, "rank " + std::to_string(rank),
                    "rank " + std::to_string(rank) + " received no error about rank " +
-                       std::to_string(planted.rank) + ", which was struck by '" + planted.kind +
+                       std::to_string(planted.rank) + ", which was struck by '" + word_of(planted.kind) +
                        "' at " + text_of(planted) + ": " + wrong->text,
                    ladder(h)});
   }
@@ -150,13 +151,14 @@ Findings the_struck_rank_ends_as_planted(const Training& c, const History& h) {
   const auto& ending = h.ranks().at(static_cast<size_t>(planted.rank)).ending;
   const Ending killed{Ending::Kind::signalled, "SIGKILL"};
   const Ending exited{Ending::Kind::exited, std::to_string(planted.amount)};
-  const bool is_planted = planted.kind == "kill"   ? ending == killed
-                          : planted.kind == "exit" ? ending == exited
-                                                   : ending.kind == Ending::Kind::threw;
+  const bool is_planted = planted.kind == InjectionKind::kill ? ending == killed
+                          : planted.kind == InjectionKind::exit
+                              ? ending == exited
+                              : ending.kind == Ending::Kind::threw;
   if (is_planted) return {};
   return {{"The struck rank must end as it was struck", "swallows_its_own_failure",
            "rank " + std::to_string(planted.rank),
-           "rank " + std::to_string(planted.rank) + " was struck by '" + planted.kind +
+           "rank " + std::to_string(planted.rank) + " was struck by '" + word_of(planted.kind) +
                "' and ended otherwise: " + std::string(name_of(ending.kind)) + " " + ending.why}};
 }
 
@@ -176,7 +178,8 @@ Scenario reach_every_survivor() {
       .tags = {"failures"},
       .must_catch = {"failed_reduction_goes_unnoticed"},
       .draws = 30,
-      .start = {.world = {.injections = {{.kind = "kill", .rank = 1, .collective = 2}}, .size = 2},
+      .start = {.world = {.injections = {{.kind = InjectionKind::kill, .rank = 1, .collective = 2}},
+                          .size = 2},
                 .steps = 2},
       .every = every_small_one,
       .cases = cases(),

@@ -77,7 +77,7 @@ void program(const Training& world, RankContext& here) {
     take(c.micro_batches - 1);
     here.enter(step, "after backward");
     record_gradients(here, *model);
-    if (c.optimizer == "sgd") optimizer.step();
+    if (c.optimizer == OptimizerKind::sgd) optimizer.step();
     here.enter(step, "after update");
     record_parameters(here, *model);
   }

@@ -23,25 +23,23 @@ namespace {
 
 using namespace hooks;
 
-int bits_of(const std::string& dtype) {
-  static const std::map<std::string, int> kBits{
-      {"float16", 11}, {"bfloat16", 8}, {"float32", 24}, {"float64", 53}};
-  return kBits.at(dtype);
+int bits_of(Dtype dtype) {
+  return traits_of(dtype).precision_bits;
 }
 
 bool turns_into_bytes(const Hooked& c) {
-  return c.hook.kind == "quantize";
+  return c.hook.kind == HookKind::quantize;
 }
 
 // Scaling by the rounded 1/W must change no bit of an exact gradient, in every dtype that a case
 // can send.
 std::string why_no_reference(const Hooked& c) {
-  if (c.hook.kind == "power_sgd") return "PowerSGD does not average";
+  if (c.hook.kind == HookKind::power_sgd) return "PowerSGD does not average";
   if (c.options.skip_all_reduce_unused_params)
     return "what is sent besides gradients is counted without skip_all_reduce_unused_params";
   const auto w = static_cast<float>(c.world.size);
   for (float k = 1; k <= 4; ++k)
-    if (c.values == "exact" && k * w * (1.0F / w) != k)
+    if (c.values == Values::exact && k * w * (1.0F / w) != k)
       return "scaling by the rounded 1/" + std::to_string(c.world.size) + " is not exact";
   return why_rounded_twice(c);
 }
@@ -101,13 +99,13 @@ at::Tensor error_of_chunks(const Hooked& c, int step, size_t p) {
 }
 
 std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
-  if (c.hook.kind == "noop") {
+  if (c.hook.kind == HookKind::noop) {
     std::vector<reference::Rounded> own;
     for (const auto& each : received(c, step, p)) own.push_back(reference::given(each));
     return own;
   }
   reference::Format format{.precision_bits = std::min(bits_of(sent_dtype(c)), bits_of(c.dtype)),
-                           .exact = c.values == "exact" && !turns_into_bytes(c)};
+                           .exact = c.values == Values::exact && !turns_into_bytes(c)};
   auto average = reference::Arithmetic(format).average(sent(c, step, p, format));
   if (turns_into_bytes(c) && has_its_own_bucket(c, step))
     average.error = average.error + error_of_chunks(c, step, p);
@@ -155,7 +153,7 @@ Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
 }
 
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
-  if (c.hook.kind == "noop") return {};
+  if (c.hook.kind == HookKind::noop) return {};
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
     std::vector<Row> rows;
@@ -180,9 +178,9 @@ int64_t flag_elements(const Hooked& c) {
 int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
   int64_t elements = 0;
   for (const auto& each : h.collectives(rank, {step, "backward"})) {
-    if (c.hook.kind == "quantize" || c.hook.kind == "gathered") {
+    if (c.hook.kind == HookKind::quantize || c.hook.kind == HookKind::gathered) {
       if (each.op == "allgather" || each.op == "_allgather_base") elements += each.elements;
-    } else if (each.op == "allreduce" && each.dtype == sent_dtype(c)) {
+    } else if (each.op == "allreduce" && each.dtype == word_of(sent_dtype(c))) {
       elements += each.elements;
     }
   }
@@ -190,7 +188,7 @@ int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
 }
 
 Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
-  if (c.hook.kind == "noop") return {};
+  if (c.hook.kind == HookKind::noop) return {};
   const bool flag_is_alike = sent_dtype(c) == c.dtype;
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
@@ -201,7 +199,7 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
     const auto most =
         turns_into_bytes(c)
             ? (static_cast<int64_t>(parameter_count(c)) + all / chunk + 1) * (chunk + 16) + all
-            : all + (c.hook.kind != "gathered" && flag_is_alike ? flag_elements(c) : 0);
+            : all + (c.hook.kind != HookKind::gathered && flag_is_alike ? flag_elements(c) : 0);
     if (seen >= all && seen <= most) continue;
     out.push_back({"A communication hook must send what it promises, and no more", "other_bytes",
                    "step " + std::to_string(step),
@@ -215,10 +213,11 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
 std::vector<Hooked> every_small_one() {
   std::vector<Hooked> all;
   for (const int world : {2, 3})
-    for (const char* kind : {"all_reduce", "fp16_compress", "bf16_compress", "noop", "quantize",
-                             "gathered", "own_work"})
+    for (const auto kind :
+         {HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress, HookKind::noop,
+          HookKind::quantize, HookKind::gathered, HookKind::own_work})
       for (const int64_t cap : {0, 1})
-        for (const char* values : {"exact", "real"})
+        for (const auto values : {Values::exact, Values::real})
           all.push_back({.world = {.size = world},
                          .steps = 3,
                          .hook = {.kind = kind, .chunk = 4},
@@ -229,7 +228,7 @@ std::vector<Hooked> every_small_one() {
   return all;
 }
 
-bool compresses(const Hooked& c) {
+bool sends_another_dtype(const Hooked& c) {
   return sent_dtype(c) != c.dtype;
 }
 
@@ -256,7 +255,7 @@ Scenario average_within_bound() {
       .program = program,
       .checks = {averages_are_within_the_bound, ranks_hold_the_same_bits, as_few_bytes_as_promised},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
-                 {"gradients in fewer bits", 0.2, compresses},
+                 {"gradients in fewer bits", 0.2, sends_another_dtype},
                  {"gradients in bytes", 0.12, turns_into_bytes},
                  {"real values", 0.3, has_real_values<Hooked>},
                  {"thousands of elements", 0.1,

@@ -82,21 +82,25 @@ std::string name_of(size_t parameter) {
 }
 
 at::ScalarType dtype_of(const Hooked& c) {
-  return dtype_named(c.dtype);
+  return scalar_type(c.dtype);
 }
 
-std::string sent_dtype(const Hooked& c) {
-  for (const auto& word : {c.hook.around, c.hook.kind}) {
-    if (word == "fp16_compress") return "float16";
-    if (word == "bf16_compress") return "bfloat16";
-  }
+Dtype sent_dtype(const Hooked& c) {
+  if (c.hook.around == HookCompression::fp16_compress) return Dtype::float16;
+  if (c.hook.around == HookCompression::bf16_compress) return Dtype::bfloat16;
+  if (c.hook.kind == HookKind::fp16_compress) return Dtype::float16;
+  if (c.hook.kind == HookKind::bf16_compress) return Dtype::bfloat16;
   return c.dtype;
+}
+
+bool compresses(HookKind kind) {
+  return kind == HookKind::fp16_compress || kind == HookKind::bf16_compress;
 }
 
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter) {
   const auto size = size_of(c, parameter);
   const auto shape = shape_of(size);
-  if (c.is_constant && c.values == "real" && size.columns > 0)
+  if (c.is_constant && c.values == Values::real && size.columns > 0)
     return (falling(c, size, parameter) * ((rank + 1) * std::ldexp(1.0, c.magnitude_log2)))
         .to(dtype_of(c));
   const Counter first{.seed = c.seed,
@@ -104,14 +108,14 @@ at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter) {
                       .rank = static_cast<uint64_t>(rank),
                       .step = static_cast<uint64_t>(step),
                       .index = uint64_t{parameter} << 32};
-  const auto values = c.values == "exact"
+  const auto values = c.values == Values::exact
                           ? whole_numbers(first, kLargestAverage, shape) * c.world.size
                           : real_numbers(first, shape) * std::ldexp(1.0, c.magnitude_log2);
   return values.to(dtype_of(c));
 }
 
 std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter) {
-  const auto narrow = dtype_named(sent_dtype(c));
+  const auto narrow = scalar_type(sent_dtype(c));
   std::vector<at::Tensor> out;
   for (int rank = 0; rank < c.world.size; ++rank)
     out.push_back(gradient_of(c, step, rank, parameter).to(narrow).to(at::kDouble));
@@ -119,10 +123,7 @@ std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter) {
 }
 
 std::string why_rounded_twice(const Hooked& c) {
-  const auto is_half = [](const std::string& dtype) {
-    return dtype == "float16" || dtype == "bfloat16";
-  };
-  const bool twice = c.hook.around != "none" && c.hook.kind.ends_with("_compress");
+  const bool twice = c.hook.around != HookCompression::none && compresses(c.hook.kind);
   return twice || (is_half(c.dtype) && sent_dtype(c) != c.dtype)
              ? "gradients are rounded to two dtypes of 16 bits"
              : "";
@@ -151,7 +152,7 @@ void program(const Hooked& c, RankContext& here) {
     here.enter(step, "after backward");
     for (const auto& parameter : model->named_parameters())
       here.record(parameter.key(), gradient_or_nothing(parameter.value()));
-    if (c.hook.kind != "power_sgd") continue;
+    if (c.hook.kind != HookKind::power_sgd) continue;
     here.enter(step, "left out");
     for (const auto& parameter : model->named_parameters()) {
       const auto left_out = replica->left_out(parameter.value());

@@ -4,6 +4,7 @@
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 #include "scenarios/cases/parameters.h"
+#include "scenarios/cases/words.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -28,10 +29,10 @@ struct Hooked {
   HookOptions hook;
   std::vector<Size> sizes;  // of the parameters; empty: one of one element
   WrapOptions options;
-  std::string dtype = "float32";
-  // "exact": small multiples of the world size, whose averages no hook rounds but one that
-  // approximates; "real": any numbers between -1 and 1.
-  std::string values = "exact";
+  Dtype dtype = Dtype::float32;
+  // exact: small multiples of the world size, whose averages no hook rounds but one that
+  // approximates; real: any numbers between -1 and 1.
+  Values values = Values::exact;
   int magnitude_log2 = 0;  // real gradients are multiplied by 2^magnitude_log2
   // Real gradients are the same in every step, of each rank a multiple of one matrix whose singular
   // values fall fast.
@@ -47,8 +48,10 @@ struct Hooked {
         field("hook", &Hooked::hook),
         field("sizes", &Hooked::sizes),
         field("options", &Hooked::options),
-        field("dtype", &Hooked::dtype, one_of("float32|float64|float16|bfloat16"), Cost::numbers),
-        field("values", &Hooked::values, one_of("exact|real"), Cost::numbers),
+        field("dtype", &Hooked::dtype,
+              one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16>,
+              Cost::numbers),
+        field("values", &Hooked::values, {}, Cost::numbers),
         field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 13), Cost::numbers),
         field("is_constant", &Hooked::is_constant, {}, Cost::numbers),
         field("reload", &Hooked::reload, between(0, 1000)),
@@ -62,7 +65,9 @@ std::string name_of(size_t parameter);  // "w0"
 at::ScalarType dtype_of(const Hooked& c);
 
 // The dtype in which gradients are sent, if the hook does not turn them into bytes.
-std::string sent_dtype(const Hooked& c);
+Dtype sent_dtype(const Hooked& c);
+
+bool compresses(HookKind kind);  // all gradients to 16 bits
 
 // The gradient of a rank in a step, in the dtype and shape of the parameter.
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);

@@ -31,24 +31,28 @@ rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes
       set(&Hooked::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 2, 3, 3, 4, 5)))),
       set(&Hooked::steps, steps), set(&Hooked::hook, hooks),
       set(&Hooked::sizes, gen::lists(1, 5, sizes)), set(&Hooked::options, wrap_options()),
-      set(&Hooked::dtype, weightedElement<std::string>(
-                              {{6, "float32"}, {2, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
-      set(&Hooked::values, weightedElement<std::string>({{2, "exact"}, {3, "real"}})),
+      set(&Hooked::dtype, weightedElement<Dtype>({{6, Dtype::float32},
+                                                  {2, Dtype::float64},
+                                                  {1, Dtype::float16},
+                                                  {1, Dtype::bfloat16}})),
+      set(&Hooked::values, weightedElement<Values>({{2, Values::exact}, {3, Values::real}})),
       set(&Hooked::magnitude_log2,
           weightedOneOf<int>({{1, rc::gen::just(0)}, {2, inRange(-20, 14)}})),
       set(&Hooked::is_constant, weightedElement<bool>({{7, false}, {1, true}})),
       set(&Hooked::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
-rc::Gen<std::string> around() {
-  return weightedElement<std::string>({{4, "none"}, {1, "fp16_compress"}, {1, "bf16_compress"}});
+rc::Gen<HookCompression> around() {
+  return weightedElement<HookCompression>({{4, HookCompression::none},
+                                           {1, HookCompression::fp16_compress},
+                                           {1, HookCompression::bf16_compress}});
 }
 
 // Keeps the first of two compressions or dtypes of 16 bits.
 rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
   return gen::map(cases, [](Hooked c) {
-    if (c.hook.kind.ends_with("_compress")) c.hook.around = "none";
-    if (c.dtype.ends_with("float16") && sent_dtype(c) != c.dtype) c.dtype = "float32";
+    if (compresses(c.hook.kind)) c.hook.around = HookCompression::none;
+    if (is_half(c.dtype) && sent_dtype(c) != c.dtype) c.dtype = Dtype::float32;
     return c;
   });
 }
@@ -58,8 +62,9 @@ rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
 rc::Gen<Hooked> averaging() {
   const auto hooks = gen::build<HookOptions>(
       set(&HookOptions::kind,
-          element<std::string>("all_reduce", "fp16_compress", "bf16_compress", "noop", "quantize",
-                               "quantize", "gathered", "own_work")),
+          element<HookKind>(HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress,
+                            HookKind::noop, HookKind::quantize, HookKind::quantize,
+                            HookKind::gathered, HookKind::own_work)),
       set(&HookOptions::around, around()),
       set(&HookOptions::chunk, element<int64_t>(1, 2, 3, 7, 16, 512)));
   const auto few =
@@ -75,7 +80,7 @@ rc::Gen<Hooked> averaging() {
 
 rc::Gen<Hooked> approximating() {
   const auto hooks = gen::build<HookOptions>(
-      set(&HookOptions::kind, rc::gen::just<std::string>("power_sgd")),
+      set(&HookOptions::kind, rc::gen::just<HookKind>(HookKind::power_sgd)),
       set(&HookOptions::around, around()), set(&HookOptions::matrix_rank, inRange(1, 5)),
       set(&HookOptions::start, weightedElement<int64_t>({{3, 0}, {1, 1}, {2, 2}})),
       set(&HookOptions::use_error_feedback, weightedElement<bool>({{2, true}, {1, false}})),

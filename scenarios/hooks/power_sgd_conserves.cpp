@@ -34,7 +34,8 @@ bool approximates(const Hooked& c, size_t p) {
 }
 
 double roundoff(const Hooked& c) {
-  return std::ldexp(1.0, c.dtype == "float64" && c.hook.around == "none" ? -53 : -24);
+  return std::ldexp(
+      1.0, c.dtype == Dtype::float64 && c.hook.around == HookCompression::none ? -53 : -24);
 }
 
 at::Tensor matrix_of(const TensorValue& value) {
@@ -128,7 +129,8 @@ Findings nothing_is_lost(const Hooked& c, const History& h) {
 
 // Half-precision gradients round A to so few bits that it is no projection.
 bool is_wide(const Hooked& c) {
-  return c.hook.around == "none" && (c.dtype == "float32" || c.dtype == "float64");
+  return c.hook.around == HookCompression::none &&
+         (c.dtype == Dtype::float32 || c.dtype == Dtype::float64);
 }
 
 // The average over the ranks of the sizes of what they approximate.
@@ -168,7 +170,7 @@ Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
 
 // Only where the singular value behind the rank is at most half of the last one within.
 Findings it_finds_the_best(const Hooked& c, const History& h) {
-  const bool converges = c.is_constant && c.values == "real" && c.hook.warm_start &&
+  const bool converges = c.is_constant && c.values == Values::real && c.hook.warm_start &&
                          !c.hook.use_error_feedback && is_wide(c) &&
                          c.steps >= c.hook.start + kStepsToConverge;
   if (!converges) return {};
@@ -231,20 +233,20 @@ std::vector<Hooked> every_small_one() {
           for (const bool is_constant : {true, false})
             all.push_back({.world = {.size = start == 0 ? 2 : 3},
                            .steps = start + (is_constant ? kStepsToConverge : 4),
-                           .hook = {.kind = "power_sgd",
+                           .hook = {.kind = HookKind::power_sgd,
                                     .matrix_rank = rank,
                                     .start = start,
                                     .use_error_feedback = feeds_back,
                                     .warm_start = is_warm},
                            .sizes = {{8, 6}, {3}},
-                           .values = "real",
+                           .values = Values::real,
                            .is_constant = is_constant,
                            .seed = 1});
   return all;
 }
 
 std::string why_no_reference(const Hooked& c) {
-  return c.hook.kind == "power_sgd" ? why_rounded_twice(c) : "the hook is not PowerSGD";
+  return c.hook.kind == HookKind::power_sgd ? why_rounded_twice(c) : "the hook is not PowerSGD";
 }
 
 bool has_approximated(const Hooked& c) {
@@ -270,7 +272,7 @@ Scenario power_sgd_conserves() {
                      "power_sgd_loads_no_passes", "power_sgd_p_left_as_it_is", "power_sgd_q_summed",
                      "power_sgd_residual_never_added", "power_sgd_rounds_away"},
       .draws = 60,
-      .start = {.world = {.size = 2}, .hook = {.kind = "power_sgd"}},
+      .start = {.world = {.size = 2}, .hook = {.kind = HookKind::power_sgd}},
       .every = every_small_one,
       .cases = approximating(),
       .precondition = why_no_reference,

@@ -31,9 +31,9 @@ constexpr const char* kUpdated = "updated";
 
 struct Joined {
   WorldSpec world;
-  std::vector<int> inputs;        // of rank r, read cyclically; empty: one each
-  std::string divisor = "world";  // of sums of gradients: the world's size, or who has inputs
-  std::string optimizer = "sgd";
+  std::vector<int> inputs;             // of rank r, read cyclically; empty: one each
+  JoinKind divisor = JoinKind::world;  // of sums of gradients: the world's size, or who has inputs
+  OptimizerKind optimizer = OptimizerKind::sgd;
   bool steps_twice = false;  // after each pass
   bool gradient_as_bucket_view = false;
   int64_t bucket_cap_bytes = 0;
@@ -44,8 +44,10 @@ struct Joined {
     return std::tuple{
         field("world", &Joined::world),
         field("inputs", &Joined::inputs, between(0, 12)),
-        field("divisor", &Joined::divisor, one_of("world|live")),
-        field("optimizer", &Joined::optimizer, one_of("sgd|momentum|adam|adamw|amsgrad|rmsprop")),
+        field("divisor", &Joined::divisor, one_of<JoinKind::world, JoinKind::live>),
+        field("optimizer", &Joined::optimizer,
+              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::rmsprop>),
         field("steps_twice", &Joined::steps_twice),
         field("gradient_as_bucket_view", &Joined::gradient_as_bucket_view),
         field("bucket_cap_bytes", &Joined::bucket_cap_bytes, at_least(0)),
@@ -70,7 +72,7 @@ bool has_input(const Joined& c, int step, int rank) {
 }
 
 int divisor_in(const Joined& c, int step) {
-  if (c.divisor == "world") return c.world.size;
+  if (c.divisor == JoinKind::world) return c.world.size;
   int count = 0;
   for (int rank = 0; rank < c.world.size; ++rank) count += has_input(c, step, rank) ? 1 : 0;
   return count;
@@ -211,10 +213,10 @@ Findings equals_one_process(const Joined& c, const History& h) {
 
 std::vector<Joined> every_small_one() {
   std::vector<Joined> all;
-  for (const char* optimizer : {"sgd", "momentum", "adam"})
+  for (const auto optimizer : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam})
     for (const auto& inputs : std::vector<std::vector<int>>{{2, 0}, {0, 2}, {3, 1}, {2, 2}})
       for (const bool views : {false, true})
-        for (const char* divisor : {"world", "live"})
+        for (const auto divisor : {JoinKind::world, JoinKind::live})
           all.push_back({.world = {.size = 2},
                          .inputs = inputs,
                          .divisor = divisor,
@@ -233,9 +235,11 @@ rc::Gen<Joined> cases() {
   return gen::build<Joined>(
       set(&Joined::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
       set(&Joined::inputs, gen::lists(2, 4, inRange(0, 5))),
-      set(&Joined::divisor, element<std::string>("world", "live", "live")),
+      set(&Joined::divisor, element<JoinKind>(JoinKind::world, JoinKind::live, JoinKind::live)),
       set(&Joined::optimizer,
-          element<std::string>("sgd", "momentum", "adam", "adam", "adamw", "amsgrad", "rmsprop")),
+          element<OptimizerKind>(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                 OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::amsgrad,
+                                 OptimizerKind::rmsprop)),
       set(&Joined::steps_twice, arbitrary<bool>()),
       set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
@@ -275,9 +279,9 @@ Scenario joinables_are_shadowed() {
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Joined>},
                  {"uneven inputs", 0.4, is_uneven},
                  {"a divisor of those that have inputs", 0.3,
-                  [](const Joined& c) { return c.divisor == "live"; }},
+                  [](const Joined& c) { return c.divisor == JoinKind::live; }},
                  {"an optimizer with state", 0.5,
-                  [](const Joined& c) { return c.optimizer != "sgd"; }}},
+                  [](const Joined& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });
 }
 

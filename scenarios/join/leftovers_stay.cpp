@@ -86,7 +86,7 @@ void program(const Windows& c, RankContext& here) {
       std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(1.0));
   if (c.steps_in_backward) replica->step_in_backward(optimizer);
   here.enter(0, "joined");
-  replica->join("world", [&] {
+  replica->join(JoinKind::world, [&] {
     for (int input = 0; input < inputs_of(c, here.rank()); ++input) {
       const auto pass = [&] {
         replica->backward(replica->forward(gradient_of(c, input, here.rank()).to(at::kFloat)));

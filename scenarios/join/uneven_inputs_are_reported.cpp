@@ -38,8 +38,8 @@ struct Uneven {
   int batch_log2 = 1;
   std::vector<int> shares;  // as a Training's
   WrapOptions options;
-  std::string dtype = "float32";
-  std::string values = "exact";
+  Dtype dtype = Dtype::float32;
+  Values values = Values::exact;
   uint64_t seed = 0;
   auto operator<=>(const Uneven&) const = default;
   std::string unmet_precondition() const { return why_ranks_begin_apart(options); }
@@ -52,8 +52,8 @@ struct Uneven {
                       field("batch_log2", &Uneven::batch_log2, between(1, 20)),
                       field("shares", &Uneven::shares, between(0, 1000)),
                       field("options", &Uneven::options),
-                      field("dtype", &Uneven::dtype, one_of("float32|float64")),
-                      field("values", &Uneven::values, one_of("exact|real")),
+                      field("dtype", &Uneven::dtype, one_of<Dtype::float32, Dtype::float64>),
+                      field("values", &Uneven::values),
                       field("seed", &Uneven::seed)};
   }
 };
@@ -128,7 +128,7 @@ void program(const Uneven& c, RankContext& here) {
   };
   std::string sentence;
   try {
-    replica->join("throws", [&] {
+    replica->join(JoinKind::throws, [&] {
       for (int input = 0; input < inputs_of(c, here.rank()); ++input) take_in_its_window(input);
     });
   } catch (const Unsupported&) {
@@ -197,14 +197,15 @@ std::vector<Uneven> every_small_one() {
     for (const auto& inputs : kInputs)
       for (const bool normalises : {false, true})
         for (const int micro_batches : {1, 2})
-          all.push_back({.world = {.size = world},
-                         .inputs = inputs,
-                         .micro_batches = micro_batches,
-                         .normalises = normalises,
-                         .network = {.branches = 2, .buffers = {"int64"}, .order_by_rank = true},
-                         .batch_log2 = 2,
-                         .options = {.bucket_cap_bytes = 1},
-                         .seed = 5});
+          all.push_back(
+              {.world = {.size = world},
+               .inputs = inputs,
+               .micro_batches = micro_batches,
+               .normalises = normalises,
+               .network = {.branches = 2, .buffers = {Dtype::int64}, .order_by_rank = true},
+               .batch_log2 = 2,
+               .options = {.bucket_cap_bytes = 1},
+               .seed = 5});
   return all;
 }
 

@@ -31,8 +31,8 @@ class Walk {
   void take(const Step& step) {
     if (is_everywhere(c_, step) && !join_) return take_everywhere(step);
     auto action = action_of(step, model_of(c_, step));
-    if (step.op == "join") return join(action);
-    if (step.op == "finish") return finish();
+    if (step.op == Op::join) return join(action);
+    if (step.op == Op::finish) return finish();
     auto joined = join_;
     if (joined) {
       if (!joined->admits(step, action.model)) return;
@@ -42,13 +42,13 @@ class Walk {
       return std::find(ranks_that.begin(), ranks_that.end(), true) != ranks_that.end();
     };
     if (is_one(action.acts) ? !at(action.model).runs(action) : !is_one(action.is_stopped)) return;
-    if (joined && step.op == "regroup") joined->regroup(at(action.model).parts());
+    if (joined && step.op == Op::regroup) joined->regroup(at(action.model).parts());
     join_ = std::move(joined);
     actions_.push_back(std::move(action));
   }
 
   void take_everywhere(const Step& step) {
-    bool by_rank = step.op == "forward";
+    bool by_rank = step.op == Op::forward;
     for (int model = 0; model < c_.models; ++model)
       by_rank = by_rank && (!at(model).is_ready() || at(model).goes_in_any_order(step));
     for (int model = 0; model < c_.models; ++model) {

@@ -30,25 +30,25 @@ int64_t count_of_special(const at::Tensor& buffer) {
 
 }  // namespace
 
-at::Tensor buffer_of(const std::string& word, int64_t count) {
-  if (word == "special") return special(count);
-  return torch::full({kElements}, word == "bool" ? count % 2 : count, at::kLong)
-      .to(dtype_named(word));
+at::Tensor buffer_of(BufferKind kind, int64_t count) {
+  if (kind == BufferKind::special) return special(count);
+  return torch::full({kElements}, kind == BufferKind::bool_ ? count % 2 : count, at::kLong)
+      .to(scalar_type(value_of_word<Dtype>(word_of(kind)).value()));
 }
 
-void add_to_buffer(at::Tensor& buffer, const std::string& word, int64_t added) {
-  if (word == "special") {
+void add_to_buffer(at::Tensor& buffer, BufferKind kind, int64_t added) {
+  if (kind == BufferKind::special) {
     buffer.copy_(special(count_of_special(buffer) + added));
-  } else if (word == "bool") {
+  } else if (kind == BufferKind::bool_) {
     if (added % 2 == 1) buffer.logical_not_();
   } else {
     buffer.add_(added);
   }
 }
 
-at::Tensor recorded_buffer(const std::string& word, const at::Tensor& buffer) {
+at::Tensor recorded_buffer(BufferKind kind, const at::Tensor& buffer) {
   const auto plain = buffer.detach().cpu();
-  if (word == "special") return plain.view(at::kInt);
+  if (kind == BufferKind::special) return plain.view(at::kInt);
   return plain.is_complex() ? at::view_as_real(plain) : plain;
 }
 

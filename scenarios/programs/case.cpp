@@ -11,16 +11,16 @@ namespace {
 // Autograd and optimizers add complex numbers as such, which makes one part NaN where the other is
 // infinite. Where there is one pass at most, nothing is added.
 bool adds_infinities(const ProgramSpec& c) {
-  const auto is_added = [](const LayerSpec& layer) { return layer.tied || layer.use == "twice"; };
+  const auto is_added = [](const LayerSpec& layer) {
+    return layer.tied || layer.use == Use::twice;
+  };
   const auto count = [&](auto&& is_it) {
     return std::count_if(c.steps.begin(), c.steps.end(), is_it);
   };
   if (count([](const Step& step) { return step.infinite != 0; }) == 0) return false;
   return std::any_of(c.layers.begin(), c.layers.end(), is_added) ||
-         count([](const Step& step) { return step.op.starts_with("update"); }) > 0 ||
-         count([](const Step& step) {
-           return step.op.starts_with("backward") || step.op == "bare";
-         }) > 1;
+         count([](const Step& step) { return is_update(step.op); }) > 0 ||
+         count([](const Step& step) { return is_backward(step.op) || step.op == Op::bare; }) > 1;
 }
 
 }  // namespace
@@ -42,35 +42,37 @@ std::vector<LayerSpec> layers_of(const ProgramSpec& c, int model) {
     layer.element = layers[i - 1].element;
   }
   for (auto& layer : layers) {
-    if (layer.kind != "sparse") continue;
-    if (layer.dtype != "float64") layer.dtype = "float32";
-    if (layer.use != "twice") layer.use = "once";
+    if (layer.kind != LayerKind::sparse) continue;
+    if (layer.dtype != Dtype::float64) layer.dtype = Dtype::float32;
+    if (layer.use != Use::twice) layer.use = Use::once;
   }
   for (auto& layer : layers) {
-    if (layer.dtype == "complex64" && (layer.kind != "vector" || adds_infinities(c)))
-      layer.dtype = "float32";
-    if (layer.dtype == "complex64" && layer.use == "squared") layer.use = "once";
-    const bool multiplies =
-        layer.kind == "vector" || layer.kind == "transposed" || layer.kind == "channels_last";
-    if (!multiplies || layer.dtype == "complex64") layer.element = "whole";
-    if (layer.element == "subnormal" && c.environment.flushes_denormals) layer.element = "whole";
+    if (layer.dtype == Dtype::complex64 && (layer.kind != LayerKind::vector || adds_infinities(c)))
+      layer.dtype = Dtype::float32;
+    if (layer.dtype == Dtype::complex64 && layer.use == Use::squared) layer.use = Use::once;
+    const bool multiplies = layer.kind == LayerKind::vector ||
+                            layer.kind == LayerKind::transposed ||
+                            layer.kind == LayerKind::channels_last;
+    if (!multiplies || layer.dtype == Dtype::complex64) layer.element = Element::whole;
+    if (layer.element == Element::subnormal && c.environment.flushes_denormals)
+      layer.element = Element::whole;
   }
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].use != "recomputed") continue;
+    if (layers[i].use != Use::recomputed) continue;
     const bool is_shared = layers[i].tied || (i + 1 < layers.size() && layers[i + 1].tied);
-    if (finds_unused(c) || (is_shared && !c.options.static_graph)) layers[i].use = "once";
+    if (finds_unused(c) || (is_shared && !c.options.static_graph)) layers[i].use = Use::once;
   }
   return layers;
 }
 
 Step with_own_fields(const Step& step) {
-  const auto& op = step.op;
+  const auto op = step.op;
   Step own{.op = op,
            .model = step.model,
            .no_sync = step.no_sync,
            .inside_another = step.inside_another,
-           .everywhere = step.everywhere && (op == "forward" || op == "backward_together")};
-  if (op == "forward" || op == "bare") {
+           .everywhere = step.everywhere && (op == Op::forward || op == Op::backward_together)};
+  if (op == Op::forward || op == Op::bare) {
     own.penalty = step.penalty && !step.penalty_alone;
     own.penalty_alone = step.penalty_alone;
     own.direct = step.direct;
@@ -79,22 +81,22 @@ Step with_own_fields(const Step& step) {
     own.infinite = step.infinite;
     own.rounds = step.rounds;
   }
-  if (op == "bare" || op == "scale" || op == "relayout") own.ranks = step.ranks;
-  if (op.starts_with("backward") || op == "grad") {
+  if (op == Op::bare || op == Op::scale || op == Op::relayout) own.ranks = step.ranks;
+  if (is_backward(op) || op == Op::grad) {
     own.of = step.of;
     own.create_graph = step.create_graph;
   }
-  if (op.starts_with("backward") && !own.everywhere) {
+  if (is_backward(op) && !own.everywhere) {
     own.thread = step.thread;
     own.inputs = step.inputs;
   }
-  if (op.ends_with("freeze")) {
+  if (is_freeze(op)) {
     own.layer = step.layer;
     own.forgotten = step.forgotten;
   }
-  if (op == "release") own.of = step.of;
-  if (op == "wrap" || op == "regroup") own.cut = step.cut;
-  if (op == "join") {
+  if (op == Op::release) own.of = step.of;
+  if (op == Op::wrap || op == Op::regroup) own.cut = step.cut;
+  if (op == Op::join) {
     own.forwards = step.forwards;
     own.uneven = step.uneven;
   }
@@ -145,7 +147,8 @@ std::vector<std::vector<int>> parts_of_world(const ProgramSpec& c, int cut) {
 }
 
 int forwards_in_join(const Step& join, int rank) {
-  if (join.forwards.empty() || join.uneven == "disabled") return std::numeric_limits<int>::max();
+  if (join.forwards.empty() || join.uneven == JoinKind::disabled)
+    return std::numeric_limits<int>::max();
   return join.forwards[static_cast<size_t>(rank) % join.forwards.size()];
 }
 
@@ -168,13 +171,13 @@ int64_t multiple_of_live_counts(const Step& join, const std::vector<int>& group)
 int64_t multiple_of_divisors(const ProgramSpec& c) {
   std::vector<std::vector<int>> groups = parts_of_world(c, 0);
   for (const auto& step : c.steps)
-    if (step.op == "wrap" || step.op == "regroup")
+    if (step.op == Op::wrap || step.op == Op::regroup)
       for (auto& part : parts_of_world(c, step.cut)) groups.push_back(std::move(part));
   int64_t multiple = 1;
   for (const auto& group : groups) {
     multiple = std::lcm(multiple, static_cast<int64_t>(group.size()));
     for (const auto& step : c.steps)
-      if (step.op == "join" && step.uneven == "live")
+      if (step.op == Op::join && step.uneven == JoinKind::live)
         multiple = std::lcm(multiple, multiple_of_live_counts(step, group));
   }
   return multiple;

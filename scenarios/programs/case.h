@@ -3,8 +3,17 @@
 
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::programs {
+
+enum class LayerKind { vector, linear, transposed, embedding, channels_last, sparse };
+
+enum class Use { once, twice, squared, custom, recomputed };
+
+enum class Travels { with_others, last, not_ };
+
+enum class Element { whole, nan, infinity, subnormal };
 
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
 // memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
@@ -12,36 +21,71 @@ namespace lockstep::scenarios::programs {
 // `channels_last` is [size, 2, 2, 2] in that layout. Of complex64 are vectors that are not squared,
 // where no infinities are added.
 struct LayerSpec {
-  std::string kind = "vector";
+  LayerKind kind = LayerKind::vector;
   int64_t size = 1;
-  std::string dtype = "float32";
+  Dtype dtype = Dtype::float32;
   // twice: called twice; squared: with its own square as weight; custom: through an autograd
   // function of the model's own, whose gradients have gaps; recomputed: its forward runs once more
   // in backward, which brings its gradients; as once, where one pass would bring two.
-  std::string use = "once";
-  std::string frozen = "none";
+  Use use = Use::once;
+  FrozenPart frozen = FrozenPart::none;
   // When its gradients travel: last, once that of the first parameter is there, unless it is frozen
   // at first; or not, and its parameters are each rank's own.
-  std::string travels = "with_others";
+  Travels travels = Travels::with_others;
   // Its weight is that of the layer before it; so are kind, size, dtype and `travels`.
   bool tied = false;
   // The value of the middle element of its gradients on every rank, or the number of which that is
   // a multiple; for a layer whose parameters are multiplied by inputs, and are real.
-  std::string element = "whole";
+  Element element = Element::whole;
   auto operator<=>(const LayerSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("kind", &LayerSpec::kind,
-              one_of("vector|linear|transposed|embedding|channels_last|sparse")),
-        field("size", &LayerSpec::size, between(0, 1 << 20)),
-        field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16|complex64")),
-        field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
-        field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
-        field("travels", &LayerSpec::travels, one_of("with_others|last|not")),
-        field("tied", &LayerSpec::tied),
-        field("element", &LayerSpec::element, one_of("whole|nan|infinity|subnormal"))};
+    return std::tuple{field("kind", &LayerSpec::kind),
+                      field("size", &LayerSpec::size, between(0, 1 << 20)),
+                      field("dtype", &LayerSpec::dtype,
+                            one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16,
+                                   Dtype::complex64>),
+                      field("use", &LayerSpec::use),
+                      field("frozen", &LayerSpec::frozen),
+                      field("travels", &LayerSpec::travels),
+                      field("tied", &LayerSpec::tied),
+                      field("element", &LayerSpec::element)};
   }
 };
+
+enum class Op {
+  forward,
+  backward,
+  backward_retained,
+  backward_together,
+  bare,
+  evaluate,
+  infer,
+  throw_,
+  zero_none,
+  zero_in_place,
+  scale,
+  update,
+  update_if_finite,
+  freeze,
+  unfreeze,
+  load,
+  renew,
+  convert,
+  unwrap,
+  wrap,
+  regroup,
+  grad,
+  relayout,
+  join,
+  finish,
+  tell,
+  hold,
+  release
+};
+
+enum class Inputs { no, parameters, first };
+
+enum class Direct { no, beside, alone };
 
 // One step. Which of its fields matter is its operation's:
 //   forward            of the wrapped model, in training; its graph stays open
@@ -73,7 +117,7 @@ struct LayerSpec {
 //                      last step
 //   finish             the join ends, and with it the model's open graphs
 struct Step {
-  std::string op = "forward";
+  Op op = Op::forward;
   int model = 0;                // counted cyclically
   int no_sync = 0;              // guards of this model's no_sync around the step
   bool inside_another = false;  // in no_sync of the next model
@@ -81,7 +125,7 @@ struct Step {
   bool thread = false;        // backward: on a thread of its own
   bool create_graph = false;  // backward, grad
   // backward: for which leaves: all; the parameters, by name; the first parameter alone.
-  std::string inputs = "no";
+  Inputs inputs = Inputs::no;
   // forward, backward_together: of all models, each rank in an order of its own where forwards
   // exchange nothing; one pass through the open graphs of all of them. Not in a join.
   bool everywhere = false;
@@ -91,7 +135,7 @@ struct Step {
   bool penalty_alone = false;
   // forward, bare: the loss has a term of the first parameter itself, which forward uses as well
   // (beside) or not (alone); beside, where that would mean nothing.
-  std::string direct = "no";
+  Direct direct = Direct::no;
   // forward, bare: bit o of a rank's number leaves its output o out of the loss.
   std::vector<int> left_out_of_loss;
   std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
@@ -109,55 +153,66 @@ struct Step {
   // join: ranks that are out of inputs shadow the others, whose sums are divided by the world size
   // or, `live`, by the number of ranks that have inputs; or all ranks stop with an error; or it is
   // `disabled`, and no rank runs out of inputs.
-  std::string uneven = "world";
+  JoinKind uneven = JoinKind::world;
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("op", &Step::op,
-              one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
-                     "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout|join|finish|tell|hold|"
-                     "release")),
-        field("model", &Step::model, between(0, 7)),
-        field("no_sync", &Step::no_sync, between(0, 3)),
-        field("inside_another", &Step::inside_another),
-        field("of", &Step::of, between(0, 15)),
-        field("thread", &Step::thread),
-        field("create_graph", &Step::create_graph),
-        field("inputs", &Step::inputs, one_of("no|parameters|first")),
-        field("everywhere", &Step::everywhere),
-        field("penalty", &Step::penalty),
-        field("penalty_alone", &Step::penalty_alone),
-        field("direct", &Step::direct, one_of("no|beside|alone")),
-        field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
-        field("unused", &Step::unused, between(0, (1 << 30) - 1)),
-        field("infinite", &Step::infinite, between(0, 15)),
-        field("rounds", &Step::rounds),
-        field("ranks", &Step::ranks, between(0, 15)),
-        field("layer", &Step::layer, between(0, 99)),
-        field("forgotten", &Step::forgotten),
-        field("cut", &Step::cut, between(0, 15)),
-        field("forwards", &Step::forwards, between(0, 15)),
-        field("uneven", &Step::uneven, one_of("world|live|throws|disabled"))};
+    return std::tuple{field("op", &Step::op),
+                      field("model", &Step::model, between(0, 7)),
+                      field("no_sync", &Step::no_sync, between(0, 3)),
+                      field("inside_another", &Step::inside_another),
+                      field("of", &Step::of, between(0, 15)),
+                      field("thread", &Step::thread),
+                      field("create_graph", &Step::create_graph),
+                      field("inputs", &Step::inputs),
+                      field("everywhere", &Step::everywhere),
+                      field("penalty", &Step::penalty),
+                      field("penalty_alone", &Step::penalty_alone),
+                      field("direct", &Step::direct),
+                      field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
+                      field("unused", &Step::unused, between(0, (1 << 30) - 1)),
+                      field("infinite", &Step::infinite, between(0, 15)),
+                      field("rounds", &Step::rounds),
+                      field("ranks", &Step::ranks, between(0, 15)),
+                      field("layer", &Step::layer, between(0, 99)),
+                      field("forgotten", &Step::forgotten),
+                      field("cut", &Step::cut, between(0, 15)),
+                      field("forwards", &Step::forwards, between(0, 15)),
+                      field("uneven", &Step::uneven)};
   }
 };
 
 // Process-wide settings, applied by each rank while its program runs.
 struct EnvironmentSpec {
   bool flushes_denormals = false;
-  std::string default_dtype = "float32";
+  Dtype default_dtype = Dtype::float32;
   bool is_deterministic = false;         // algorithms, and memory that is filled before its use
   bool wraps_without_gradients = false;  // replicas are made with gradients disabled
   int threads = 1;                       // that share the work of an operation
   auto operator<=>(const EnvironmentSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
-                      field("default_dtype", &EnvironmentSpec::default_dtype,
-                            one_of("float32|float64|float16|bfloat16")),
-                      field("is_deterministic", &EnvironmentSpec::is_deterministic),
-                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients),
-                      field("threads", &EnvironmentSpec::threads, between(1, 4))};
+    return std::tuple{
+        field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
+        field("default_dtype", &EnvironmentSpec::default_dtype,
+              one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16>),
+        field("is_deterministic", &EnvironmentSpec::is_deterministic),
+        field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients),
+        field("threads", &EnvironmentSpec::threads, between(1, 4))};
   }
+};
+
+enum class BufferKind {
+  float32,
+  float64,
+  int64,
+  int32,
+  bool_,
+  uint8,
+  int8,
+  int16,
+  float16,
+  bfloat16,
+  complex64,
+  special
 };
 
 // Every model has a parameter of one element, the first, which each loss uses on every rank, and
@@ -172,7 +227,7 @@ struct ProgramSpec {
   int models = 1;              // each wrapped, on one group
   // The dtypes of each model's buffers; `special` holds infinities, zeros of both signs and the
   // like.
-  std::vector<std::string> buffers;
+  std::vector<BufferKind> buffers;
   int ignored_buffers = 0;     // bit b: replicas leave buffer b alone, so it is each rank's own
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
                                // become ready in different orders
@@ -182,24 +237,21 @@ struct ProgramSpec {
   uint64_t seed = 0;
   auto operator<=>(const ProgramSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &ProgramSpec::world),
-        field("steps", &ProgramSpec::steps),
-        field("layers", &ProgramSpec::layers),
-        field("outputs", &ProgramSpec::outputs, between(1, 4)),
-        field("nested", &ProgramSpec::nested),
-        field("returns_first", &ProgramSpec::returns_first),
-        field("models", &ProgramSpec::models, between(1, 4)),
-        field("buffers", &ProgramSpec::buffers,
-              one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
-                     "special")),
-        field("ignored_buffers", &ProgramSpec::ignored_buffers, between(0, 15)),
-        field("order_by_rank", &ProgramSpec::order_by_rank),
-        field("options", &ProgramSpec::options),
-        field("environment", &ProgramSpec::environment),
-        field("learning_rate_log2", &ProgramSpec::learning_rate_log2, between(-10, 4),
-              Cost::numbers),
-        field("seed", &ProgramSpec::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &ProgramSpec::world),
+                      field("steps", &ProgramSpec::steps),
+                      field("layers", &ProgramSpec::layers),
+                      field("outputs", &ProgramSpec::outputs, between(1, 4)),
+                      field("nested", &ProgramSpec::nested),
+                      field("returns_first", &ProgramSpec::returns_first),
+                      field("models", &ProgramSpec::models, between(1, 4)),
+                      field("buffers", &ProgramSpec::buffers),
+                      field("ignored_buffers", &ProgramSpec::ignored_buffers, between(0, 15)),
+                      field("order_by_rank", &ProgramSpec::order_by_rank),
+                      field("options", &ProgramSpec::options),
+                      field("environment", &ProgramSpec::environment),
+                      field("learning_rate_log2", &ProgramSpec::learning_rate_log2, between(-10, 4),
+                            Cost::numbers),
+                      field("seed", &ProgramSpec::seed, {}, Cost::numbers)};
   }
 };
 
@@ -209,6 +261,19 @@ std::vector<LayerSpec> layers_of(const ProgramSpec& c, int model);
 // The step with the fields that matter to its operation; the others as by default.
 Step with_own_fields(const Step& step);
 
+inline bool is_backward(Op op) {
+  return op == Op::backward || op == Op::backward_retained || op == Op::backward_together;
+}
+inline bool is_zero(Op op) {
+  return op == Op::zero_none || op == Op::zero_in_place;
+}
+inline bool is_update(Op op) {
+  return op == Op::update || op == Op::update_if_finite;
+}
+inline bool is_freeze(Op op) {
+  return op == Op::freeze || op == Op::unfreeze;
+}
+
 inline int model_of(const ProgramSpec& c, const Step& step) {
   return step.model % c.models;
 }
@@ -216,7 +281,7 @@ inline int model_of(const ProgramSpec& c, const Step& step) {
 // Whether it is a step of all models.
 inline bool is_everywhere(const ProgramSpec& c, const Step& step) {
   return step.everywhere && c.models > 1 &&
-         (step.op == "forward" || step.op == "backward_together");
+         (step.op == Op::forward || step.op == Op::backward_together);
 }
 
 // The layers that rank `rank` leaves out in this step, as bits.
@@ -250,7 +315,7 @@ std::vector<std::vector<int>> parts_of_world(const ProgramSpec& c, int cut);
 
 // Whether ranks that are out of inputs in this join shadow the others.
 inline bool is_shadowed(const Step& join) {
-  return join.uneven == "world" || join.uneven == "live";
+  return join.uneven == JoinKind::world || join.uneven == JoinKind::live;
 }
 
 // How many forwards a rank makes in a join before it is out of inputs.

@@ -9,7 +9,7 @@ Environment::Environment(const EnvironmentSpec& wanted)
       flushes_denormals_(wanted.flushes_denormals),
       is_deterministic_(at::globalContext().deterministicAlgorithms()),
       threads_(wanted.threads) {
-  at::set_default_dtype(c10::scalarTypeToTypeMeta(dtype_named(wanted.default_dtype)));
+  at::set_default_dtype(c10::scalarTypeToTypeMeta(scalar_type(wanted.default_dtype)));
   if (flushes_denormals_) at::globalContext().setFlushDenormal(true);
   at::globalContext().setDeterministicAlgorithms(wanted.is_deterministic, /*warn_only=*/false);
 }

@@ -4,24 +4,24 @@
 
 namespace lockstep::scenarios::programs {
 
-bool means_something_unnoted(const std::string& op) {
-  return !op.starts_with("backward") && op != "grad" && op != "bare" && op != "throw" &&
-         op != "renew" && op != "convert";
+bool means_something_unnoted(Op op) {
+  return !is_backward(op) && op != Op::grad && op != Op::bare && op != Op::throw_ &&
+         op != Op::renew && op != Op::convert;
 }
 
-bool means_something_broken(const std::string& op) {
-  return means_something_unnoted(op) && op != "forward" && op != "evaluate" && op != "infer" &&
-         op != "tell" && !op.ends_with("freeze");
+bool means_something_broken(Op op) {
+  return means_something_unnoted(op) && op != Op::forward && op != Op::evaluate &&
+         op != Op::infer && op != Op::tell && !is_freeze(op);
 }
 
 FrozenLayers::FrozenLayers(const ProgramSpec& c, int model) {
   for (const auto& layer : layers_of(c, model))
     layers_.push_back({.weight_of = layer.tied ? layers_.back().weight_of : layers_.size(),
-                       .weight_is_frozen = layer.frozen != "none",
-                       .bias_is_frozen = layer.frozen == "all",
-                       .has_bias = layer.kind == "linear",
-                       .is_replicated = layer.travels != "not",
-                       .is_delayed = layer.travels == "last"});
+                       .weight_is_frozen = layer.frozen != FrozenPart::none,
+                       .bias_is_frozen = layer.frozen == FrozenPart::all,
+                       .has_bias = layer.kind == LayerKind::linear,
+                       .is_replicated = layer.travels != Travels::not_,
+                       .is_delayed = layer.travels == Travels::last});
   note();
 }
 

@@ -7,8 +7,8 @@ namespace lockstep::scenarios::programs {
 
 // Whether an operation means something before the replica knows what is frozen, and what is not;
 // and after it refused a forward, when its peers may have received the error.
-bool means_something_unnoted(const std::string& op);
-bool means_something_broken(const std::string& op);
+bool means_something_unnoted(Op op);
+bool means_something_broken(Op op);
 
 class FrozenLayers {
  public:

@@ -9,11 +9,11 @@ Joined::Joined(const Action& join)
     : join_(join), is_out_(join.acts.size(), false), is_ended_(is_out_), is_stopped_(is_out_) {}
 
 bool Joined::admits(const Step& step, int model) const {
-  if (step.op == "hold" || step.op == "release") return false;
+  if (step.op == Op::hold || step.op == Op::release) return false;
   if (model != join_.model) return !is_shadowed(join_.step) && join_.parts.size() == 1;
-  const auto& op = step.op;
-  if (op == "regroup") return std::none_of(is_out_.begin(), is_out_.end(), std::identity());
-  return op != "wrap" && op != "unwrap" && !op.ends_with("freeze") && op != "tell";
+  const auto op = step.op;
+  if (op == Op::regroup) return std::none_of(is_out_.begin(), is_out_.end(), std::identity());
+  return op != Op::wrap && op != Op::unwrap && !is_freeze(op) && op != Op::tell;
 }
 
 // Where uneven inputs throw, no rank makes more forwards than those with which it trains.
@@ -28,8 +28,8 @@ int Joined::forwards_of(int rank) const {
 }
 
 void Joined::enter(Action& action) {
-  const bool needs_input =
-      action.model == join_.model && (action.step.op == "forward" || action.step.op == "throw");
+  const bool needs_input = action.model == join_.model &&
+                           (action.step.op == Op::forward || action.step.op == Op::throw_);
   for (int rank = 0; rank < static_cast<int>(is_out_.size()); ++rank) {
     const auto at = static_cast<size_t>(rank);
     if (needs_input && !is_out_[at] && forwards_made_ >= forwards_of(rank)) {
@@ -53,7 +53,7 @@ Action Joined::finish(int number) const {
   Action action = join_;
   action.number = number;
   action.join = join_.step;
-  action.step = {.op = "finish", .model = join_.step.model};
+  action.step = {.op = Op::finish, .model = join_.step.model};
   action.is_out = is_out_;
   action.is_stopped = is_stopped_;
   action.is_ended = is_ended_;

@@ -27,7 +27,7 @@ class Joined {
   Action finish(int number) const;
 
  private:
-  bool throws() const { return join_.step.uneven == "throws"; }
+  bool throws() const { return join_.step.uneven == JoinKind::throws; }
   int forwards_of(int rank) const;
 
   Action join_;

@@ -39,33 +39,34 @@ constexpr int64_t kParameterMost = 2;
 
 // An embedding has a row at least.
 int64_t rows_of(const LayerSpec& spec) {
-  const bool is_table = spec.kind == "embedding" || spec.kind == "sparse";
+  const bool is_table = spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse;
   return is_table ? std::max<int64_t>(spec.size, 1) : spec.size;
 }
 
 std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   const auto rows = rows_of(spec);
-  if (spec.kind == "linear") return {rows, kColumns};
-  if (spec.kind == "transposed") return {kColumns, rows};
-  if (spec.kind == "embedding" || spec.kind == "sparse") return {rows, kEmbedded};
-  if (spec.kind == "channels_last") return {rows, 2, 2, 2};
+  if (spec.kind == LayerKind::linear) return {rows, kColumns};
+  if (spec.kind == LayerKind::transposed) return {kColumns, rows};
+  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse) return {rows, kEmbedded};
+  if (spec.kind == LayerKind::channels_last) return {rows, 2, 2, 2};
   return {rows};
 }
 
 // The numbers in one element.
 int64_t numbers_in(const LayerSpec& spec) {
-  return spec.dtype == "complex64" ? 2 : 1;
+  return spec.dtype == Dtype::complex64 ? 2 : 1;
 }
 
 // Inputs of one call.
 int64_t inputs_of(const LayerSpec& spec) {
-  if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
-  if (spec.kind == "embedding" || spec.kind == "sparse") return kLookUps * (1 + kEmbedded);
+  if (spec.kind == LayerKind::linear) return kSamples * (kColumns + spec.size);
+  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse)
+    return kLookUps * (1 + kEmbedded);
   return numbers_in(spec) * c10::multiply_integers(weight_shape(spec));
 }
 
 int64_t calls_of(const LayerSpec& spec) {
-  return spec.use == "twice" ? 2 : 1;
+  return spec.use == Use::twice ? 2 : 1;
 }
 
 // The middle of a tensor that has one and is contiguous.
@@ -74,15 +75,15 @@ at::Tensor middle_of(const at::Tensor& tensor) {
 }
 
 // A subnormal number with room below it.
-double subnormal_of(const std::string& dtype) {
-  if (dtype == "float64") return 0x1p-1060;
-  if (dtype == "float16") return 0x1p-20;
-  return dtype == "bfloat16" ? 0x1p-130 : 0x1p-140;
+double subnormal_of(Dtype dtype) {
+  if (dtype == Dtype::float64) return 0x1p-1060;
+  if (dtype == Dtype::float16) return 0x1p-20;
+  return dtype == Dtype::bfloat16 ? 0x1p-130 : 0x1p-140;
 }
 
 double middle_input(const LayerSpec& spec) {
-  if (spec.element == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (spec.element == "infinity") return std::numeric_limits<double>::infinity();
+  if (spec.element == Element::nan) return std::numeric_limits<double>::quiet_NaN();
+  if (spec.element == Element::infinity) return std::numeric_limits<double>::infinity();
   return subnormal_of(spec.dtype);
 }
 
@@ -111,7 +112,7 @@ LayeredModel::LayeredModel(const ProgramSpec& c, int model, uint64_t build_seed,
   const auto layers = layers_of(c, model);
   for (size_t i = 0; i < layers.size(); ++i) add(layers[i], i);
   for (size_t b = 0; b < c.buffers.size(); ++b) {
-    buffer_words_.push_back(c.buffers[b]);
+    buffer_kinds_.push_back(c.buffers[b]);
     buffers_.push_back(register_buffer("buffer" + std::to_string(b),
                                        buffer_of(c.buffers[b], initial_buffer(build_seed, b))));
     if (is_ignored(c, b)) ignored_buffers_.push_back("buffer" + std::to_string(b));
@@ -125,41 +126,43 @@ at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 at::Tensor LayeredModel::drawn_weight(const LayerSpec& spec) {
-  const auto dtype = dtype_named(spec.dtype);
-  if (spec.dtype == "complex64")
+  const auto dtype = scalar_type(spec.dtype);
+  if (spec.dtype == Dtype::complex64)
     return at::view_as_complex(drawn({spec.size, 2}, c10::toRealValueType(dtype)));
   auto weight = drawn(weight_shape(spec), dtype);
   // So that an update leaves it a multiple.
-  if (spec.element == "subnormal" && weight.numel() > 0) middle_of(weight).zero_();
+  if (spec.element == Element::subnormal && weight.numel() > 0) middle_of(weight).zero_();
   return weight;
 }
 
 void LayeredModel::add(const LayerSpec& spec, size_t number) {
   const auto name = "layer" + std::to_string(number);
-  const auto dtype = dtype_named(spec.dtype);
+  const auto dtype = scalar_type(spec.dtype);
   Layer layer{.spec = spec,
               .weight = spec.tied ? layers_.back().weight : drawn_weight(spec),
               .bias = {},
               .weight_name = name + "_weight",
               .bias_name = name + "_bias"};
-  const bool is_trainable = spec.tied ? layer.weight.requires_grad() : spec.frozen == "none";
-  if (!spec.tied && spec.kind == "transposed") layer.weight = layer.weight.t().contiguous().t();
-  if (!spec.tied && spec.kind == "channels_last")
+  const bool is_trainable =
+      spec.tied ? layer.weight.requires_grad() : spec.frozen == FrozenPart::none;
+  if (!spec.tied && spec.kind == LayerKind::transposed)
+    layer.weight = layer.weight.t().contiguous().t();
+  if (!spec.tied && spec.kind == LayerKind::channels_last)
     layer.weight = layer.weight.contiguous(at::MemoryFormat::ChannelsLast);
-  if (spec.kind == "sparse") {
+  if (spec.kind == LayerKind::sparse) {
     layer.weight_name = name + ".weight";
     const auto options = torch::nn::EmbeddingOptions(rows_of(spec), kEmbedded).sparse(true);
     register_module(
         name, torch::nn::Embedding(torch::nn::EmbeddingOptions(options)._weight(layer.weight)));
     layer.weight.set_requires_grad(is_trainable);
-    if (dtype_) layer.spec.kind = "embedding";
+    if (dtype_) layer.spec.kind = LayerKind::embedding;
   } else {
     register_parameter(layer.weight_name, layer.weight, is_trainable);
   }
-  if (spec.kind == "linear")
-    layer.bias =
-        register_parameter(layer.bias_name, drawn({spec.size}, dtype), spec.frozen != "all");
-  layer.delays = spec.frozen == "none" && (!spec.tied || layers_.back().delays);
+  if (spec.kind == LayerKind::linear)
+    layer.bias = register_parameter(layer.bias_name, drawn({spec.size}, dtype),
+                                    spec.frozen != FrozenPart::all);
+  layer.delays = spec.frozen == FrozenPart::none && (!spec.tied || layers_.back().delays);
   layers_.push_back(std::move(layer));
 }
 
@@ -176,22 +179,22 @@ namespace {
 at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Tensor& bias,
                   auto& inputs) {
   const auto dtype = weight.scalar_type();
-  if (spec.kind == "linear") {
+  if (spec.kind == LayerKind::linear) {
     const auto x = inputs.next({kSamples, kColumns}).to(dtype);
     const auto factors = inputs.next({kSamples, spec.size}).to(dtype);
     return (torch::linear(x, weight, bias) * factors).sum();
   }
-  if (spec.kind == "embedding" || spec.kind == "sparse") {
+  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse) {
     const auto rows = inputs.next({kLookUps}).to(at::kLong).remainder(rows_of(spec));
     const auto factors = inputs.next({kLookUps, kEmbedded}).to(dtype);
-    const bool is_sparse = spec.kind == "sparse";
+    const bool is_sparse = spec.kind == LayerKind::sparse;
     return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }
   if (weight.is_complex())
     return (at::view_as_real(weight) * inputs.next({spec.size, 2}).to(c10::toRealValueType(dtype)))
         .sum();
   const auto x = inputs.next(weight_shape(spec)).to(dtype, /*non_blocking=*/false, /*copy=*/true);
-  if (spec.element != "whole" && x.numel() > 0) middle_of(x).fill_(middle_input(spec));
+  if (spec.element != Element::whole && x.numel() > 0) middle_of(x).fill_(middle_input(spec));
   return (weight * x).sum();
 }
 
@@ -225,7 +228,7 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
   }
   if (is_training())
     for (size_t b = 0; b < buffers_.size(); ++b)
-      add_to_buffer(buffers_[b], buffer_words_[b], added_to_buffers(input));
+      add_to_buffer(buffers_[b], buffer_kinds_[b], added_to_buffers(input));
   if (call.throws) throw PlannedException("this forward throws as planned");
   if (returns_first_) sums.push_back(first_);
   return sums;
@@ -242,10 +245,10 @@ at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
   const auto& spec = layer.spec;
   const auto& weight = layer.weight;
   const auto& bias = layer.bias;
-  if (spec.use == "squared") return called(spec, weight * weight, bias, inputs);
+  if (spec.use == Use::squared) return called(spec, weight * weight, bias, inputs);
   if (dtype_) return called(spec, weight, bias, inputs);
-  if (spec.use == "custom") return called(spec, passed_on(weight), bias, inputs);
-  if (spec.use != "recomputed") return called(spec, weight, bias, inputs);
+  if (spec.use == Use::custom) return called(spec, passed_on(weight), bias, inputs);
+  if (spec.use != Use::recomputed) return called(spec, weight, bias, inputs);
   return recomputed([layer, inputs] {
     Cutter again = inputs;
     return called(layer.spec, layer.weight, layer.bias, again);
@@ -256,9 +259,9 @@ WrapOptions LayeredModel::options(WrapOptions given) const {
   given.ignored = ignored_buffers_;
   for (const auto& layer : layers_) {
     const auto& spec = layer.spec;
-    const bool is_delayed = spec.travels == "last" && layer.delays;
-    auto& names = spec.travels == "not" ? given.ignored : given.delayed;
-    if (spec.travels != "not" && !is_delayed) continue;
+    const bool is_delayed = spec.travels == Travels::last && layer.delays;
+    auto& names = spec.travels == Travels::not_ ? given.ignored : given.delayed;
+    if (spec.travels != Travels::not_ && !is_delayed) continue;
     names.push_back(layer.weight_name);
     if (layer.bias.defined()) names.push_back(layer.bias_name);
   }
@@ -270,19 +273,20 @@ WrapOptions LayeredModel::options(WrapOptions given) const {
 std::vector<at::Tensor> LayeredModel::squared_weights() const {
   const auto is_recomputed = [&](const at::Tensor& weight) {
     return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
-      return layer.spec.use == "recomputed" && layer.weight.is_same(weight);
+      return layer.spec.use == Use::recomputed && layer.weight.is_same(weight);
     });
   };
   std::vector<at::Tensor> out;
   for (const auto& layer : layers_)
-    if (layer.spec.use == "squared" && layer.weight.requires_grad() && !is_recomputed(layer.weight))
+    if (layer.spec.use == Use::squared && layer.weight.requires_grad() &&
+        !is_recomputed(layer.weight))
       out.push_back(layer.weight);
   return out;
 }
 
 bool LayeredModel::is_sparse(const at::Tensor& parameter) const {
   return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
-    return layer.spec.kind == "sparse" && layer.weight.is_same(parameter);
+    return layer.spec.kind == LayerKind::sparse && layer.weight.is_same(parameter);
   });
 }
 

@@ -79,7 +79,8 @@ class LayeredModel : public Model {
   Counter next_value_;
   at::Tensor first_;
   std::vector<Layer> layers_;
-  std::vector<std::string> buffer_words_, ignored_buffers_;
+  std::vector<BufferKind> buffer_kinds_;
+  std::vector<std::string> ignored_buffers_;
   std::vector<at::Tensor> buffers_;
 };
 

@@ -28,7 +28,7 @@ bool is_shown(const Named& parameter) {
 }  // namespace
 
 bool shows_layouts(const Action& action) {
-  return action.step.op.starts_with("backward") || action.step.op == "relayout";
+  return is_backward(action.step.op) || action.step.op == Op::relayout;
 }
 
 void record_layouts(RankContext& here, int number, const LayeredModel& model) {
@@ -77,8 +77,8 @@ void FollowedLayouts::follow(const Action& action, const FollowedModel& model) {
 void FollowedLayouts::follow(const Action& action, int rank, bool was_averaged,
                              const Parameter& parameter, Gradient& gradient) const {
   const auto& step = action.step;
-  if (step.op == "relayout" && has_bit(step.ranks, rank)) gradient.strides = parameter.transposed;
-  if (!step.op.starts_with("backward")) return;
+  if (step.op == Op::relayout && has_bit(step.ranks, rank)) gradient.strides = parameter.transposed;
+  if (!is_backward(step.op)) return;
   if (step.create_graph) gradient.strides.reset();
   if (c_.options.gradient_as_bucket_view && action.is_synchronised && was_averaged)
     gradient.strides = parameter.own;

@@ -67,7 +67,7 @@ bool acts_in(const std::vector<int>& group, const Action& action) {
 }  // namespace
 
 bool is_logged(const Action& action) {
-  return action.step.op == "forward" || action.step.op == "throw";
+  return action.step.op == Op::forward || action.step.op == Op::throw_;
 }
 
 void record_log(RankContext& here, int model, const Replica* replica) {
@@ -113,21 +113,21 @@ void FollowedLog::begin_anew(const FollowedModel& model) {
 }
 
 void FollowedLog::follow(const Action& action, const FollowedModel& model, const History& h) {
-  const auto& op = action.step.op;
-  if (op == "unwrap") is_wrapped_ = false;
-  if (op == "wrap") wrap(model);
-  const bool is_noted = op.ends_with("freeze") && !action.step.forgotten;
-  if (op == "regroup" || op == "tell" || is_noted) begin_anew(model);
-  if (op == "join" && action.step.uneven != "disabled")
+  const auto op = action.step.op;
+  if (op == Op::unwrap) is_wrapped_ = false;
+  if (op == Op::wrap) wrap(model);
+  const bool is_noted = is_freeze(op) && !action.step.forgotten;
+  if (op == Op::regroup || op == Op::tell || is_noted) begin_anew(model);
+  if (op == Op::join && action.step.uneven != JoinKind::disabled)
     for (auto& rank : ranks_) rank.has_joined = true;
   const bool prepares =
-      op == "forward" ? action.is_synchronised : op == "throw" && !action.is_local;
+      op == Op::forward ? action.is_synchronised : op == Op::throw_ && !action.is_local;
   for (const auto& group : model.groups()) {
     if (!is_wrapped_ || !acts_in(group, action)) continue;
     const auto& first = at(group.front());
     if (prepares && first.iteration > 0 && !first.is_rebuilt && !finds_unused(c_))
       rebuild(group, action, h);
-    if (op.starts_with("backward") && action.is_synchronised) end_pass(group, model);
+    if (is_backward(op) && action.is_synchronised) end_pass(group, model);
   }
 }
 

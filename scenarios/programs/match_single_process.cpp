@@ -81,7 +81,7 @@ class Judge {
             seen(rank, recorded_buffer(word, buffer_of(word, model_.buffer(rank, b)))));
       add("buffer" + std::to_string(b), by_rank,
           form_of(recorded_buffer(word, buffer_of(word, model_.buffer(0, b)))));
-      if (word == "special")
+      if (word == BufferKind::special)
         rows_.back().explanations = [] { return Explanations{other_bits_of_equal_numbers}; };
     }
     return std::exchange(rows_, {});
@@ -176,7 +176,7 @@ Findings every_step_is_that_of_one_process(const ProgramSpec& c, const History& 
     logs[at].follow(action, model, h);
     layouts[at].follow(action, model);
     Findings findings;
-    if (action.step.op == "finish") findings += ranks_are_stopped_alike(h, action, model);
+    if (action.step.op == Op::finish) findings += ranks_are_stopped_alike(h, action, model);
     if (action.is_refused) findings += unnoted_changes_are_refused(h, action, model);
     if (action.number < static_cast<int>(c.steps.size()))
       findings += judged(c, h, action.number, model, action.model, &action);
@@ -275,7 +275,7 @@ Scenario match_single_process() {
                      "waits_before_other_instances",
                      "window_skipped_as_unused"},
       .draws = 160,
-      .start = {.world = {.size = 2}, .steps = {{}, {.op = "backward"}}},
+      .start = {.world = {.size = 2}, .steps = {{}, {.op = Op::backward}}},
       .every = idioms,
       .cases = program_specs(),
       .program = run,

@@ -8,33 +8,33 @@ namespace lockstep::scenarios::programs {
 Progress::Progress(const ProgramSpec& c, int model)
     : c_(c), parts_(parts_of_world(c, 0)), frozen_(c, model) {
   for (const auto& layer : layers_of(c, model)) {
-    saves_parameters_ = saves_parameters_ || layer.use == "squared";
-    recomputes_ = recomputes_ || layer.use == "recomputed";
-    is_sparse_ = is_sparse_ || layer.kind == "sparse";
+    saves_parameters_ = saves_parameters_ || layer.use == Use::squared;
+    recomputes_ = recomputes_ || layer.use == Use::recomputed;
+    is_sparse_ = is_sparse_ || layer.kind == LayerKind::sparse;
   }
   for (const auto& step : c.steps) saves_parameters_ = saves_parameters_ || step.penalty_alone;
 }
 
 bool Progress::runs(Action& action) {
-  const auto& op = action.step.op;
+  const auto op = action.step.op;
   action.is_local = is_wrapped_ && (action.step.no_sync > 0 || held_ > 0);
   if (!frozen_.is_noted() && !means_something_unnoted(op)) return false;
   if (is_broken_ && !means_something_broken(op)) return false;
-  if (op == "tell") return is_wrapped_ && notes();
-  if (op == "hold") return is_wrapped_ && ++held_ > 0;
-  if (op == "release") return held_ > 0 && held_-- > 0;
-  if (op == "forward") return is_wrapped_ && opens(action);
-  if (op.starts_with("backward") || op == "grad") return closes(action);
-  if (op == "bare") return runs_bare(action);
-  if (op == "throw") return is_wrapped_ && throws(action);
-  if (op == "evaluate" || op == "infer") return is_wrapped_;
-  if (op.starts_with("update") || op == "load") return may_write_parameters();
-  if (op == "freeze" || op == "unfreeze") return freezes(action.step);
+  if (op == Op::tell) return is_wrapped_ && notes();
+  if (op == Op::hold) return is_wrapped_ && ++held_ > 0;
+  if (op == Op::release) return held_ > 0 && held_-- > 0;
+  if (op == Op::forward) return is_wrapped_ && opens(action);
+  if (is_backward(op) || op == Op::grad) return closes(action);
+  if (op == Op::bare) return runs_bare(action);
+  if (op == Op::throw_) return is_wrapped_ && throws(action);
+  if (op == Op::evaluate || op == Op::infer) return is_wrapped_;
+  if (is_update(op) || op == Op::load) return may_write_parameters();
+  if (op == Op::freeze || op == Op::unfreeze) return freezes(action.step);
   // Autograd's knowledge of a parameter goes with its dtype, and an open graph keeps the old dtype.
-  if (op == "convert") return converts();
-  if (op == "unwrap") return unwraps();
-  if (op == "wrap") return wraps(action.step);
-  if (op == "regroup") return regroups(action.step);
+  if (op == Op::convert) return converts();
+  if (op == Op::unwrap) return unwraps();
+  if (op == Op::wrap) return wraps(action.step);
+  if (op == Op::regroup) return regroups(action.step);
   return true;
 }
 
@@ -106,7 +106,7 @@ bool Progress::runs_bare(Action& action) {
 
 bool Progress::closes(Action& action) {
   if (open_.empty()) return false;
-  const bool together = action.step.op == "backward_together";
+  const bool together = action.step.op == Op::backward_together;
   const auto chosen = static_cast<size_t>(action.step.of) % open_.size();
   const auto graphs = together ? open_ : std::vector<Graph>{open_[chosen]};
   for (const auto& graph : graphs) {
@@ -114,17 +114,18 @@ bool Progress::closes(Action& action) {
     action.is_synchronised = action.is_synchronised || graph.is_synchronised;
   }
   if (recomputes_ && !may_recompute(action, graphs)) return false;
-  if (action.step.op == "grad") {
+  if (action.step.op == Op::grad) {
     action.is_synchronised = false;
     return true;
   }
-  if (action.step.inputs == "first" && action.is_synchronised && !finds_unused(c_)) return false;
+  if (action.step.inputs == Inputs::first && action.is_synchronised && !finds_unused(c_))
+    return false;
   if (action.is_synchronised && !may_be_reduced(graphs)) return false;
   if (action.is_synchronised) {
     begins_anew();
     has_reduced_ = true;
   }
-  if (action.step.op == "backward_retained") return true;
+  if (action.step.op == Op::backward_retained) return true;
   action.closed = action.graphs;
   if (together) {
     open_.clear();
@@ -144,7 +145,7 @@ bool Progress::may_be_reduced(const std::vector<Graph>& graphs) const {
 // recomputed finds the parameters that are trainable now; and of two graphs it brings each
 // gradient twice.
 bool Progress::may_recompute(const Action& action, const std::vector<Graph>& graphs) {
-  return action.step.inputs == "no" && graphs.size() == 1 && !graphs.front().is_stale;
+  return action.step.inputs == Inputs::no && graphs.size() == 1 && !graphs.front().is_stale;
 }
 
 // The forwards so far decide no more which parameters are unused.
@@ -157,9 +158,9 @@ bool Progress::begins_anew() {
 bool Progress::freezes(const Step& step) {
   if (frozen_.count() == 0) return false;
   const auto layer = static_cast<size_t>(step.layer) % frozen_.count();
-  if (step.op == "freeze" && frozen_.is_delayed(layer)) return false;
-  frozen_.freeze(layer, step.op == "freeze");
-  if (step.op == "unfreeze")
+  if (step.op == Op::freeze && frozen_.is_delayed(layer)) return false;
+  frozen_.freeze(layer, step.op == Op::freeze);
+  if (step.op == Op::unfreeze)
     for (auto& graph : open_) graph.is_stale = true;
   return (step.forgotten && is_wrapped_) || notes();
 }
@@ -189,7 +190,7 @@ bool Progress::regroups(const Step& step) {
 
 // Where unused parameters are found this is misuse; and an output needs a graph.
 bool Progress::is_alone(const Step& step) const {
-  if (step.direct != "alone" || finds_unused(c_)) return false;
+  if (step.direct != Direct::alone || finds_unused(c_)) return false;
   if (!step.left_out_of_loss.empty()) return false;
   const auto bits = left_out_by_rank(c_, step);
   return std::all_of(bits.begin(), bits.end(),

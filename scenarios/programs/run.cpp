@@ -36,7 +36,7 @@ class Runner {
 
   void run() {
     for (auto action = actions_.begin(); action != actions_.end(); ++action)
-      if (action->step.op == "join")
+      if (action->step.op == Op::join)
         run_join(action);
       else if (is_everywhere(c_, action->step))
         run_everywhere(action);
@@ -55,7 +55,7 @@ class Runner {
   using Position = std::vector<Action>::const_iterator;
 
   void run_and_record(const Action& action) {
-    here_.enter(action.number, action.step.op);
+    here_.enter(action.number, word_of(action.step.op));
     std::string sentence;
     try {
       action.is_refused ? void(sentence = sentence_of_error([&] { run(action); })) : run(action);
@@ -77,8 +77,8 @@ class Runner {
     const auto first = last;
     while (last + 1 != actions_.end() && (last + 1)->number == first->number) ++last;
     const std::vector<Action> all(first, last + 1);
-    here_.enter(first->number, first->step.op);
-    if (first->step.op == "forward")
+    here_.enter(first->number, word_of(first->step.op));
+    if (first->step.op == Op::forward)
       run_forwards(all);
     else
       run_backward(all);
@@ -105,7 +105,7 @@ class Runner {
   // records when the join is over.
   void run_join(Position& end) {
     const auto begin = end;
-    while (end->step.op != "finish") ++end;
+    while (end->step.op != Op::finish) ++end;
     const auto rank = static_cast<size_t>(here_.rank());
     auto& replica = *at(begin->model).replica();
     const auto join = [&] {
@@ -116,7 +116,7 @@ class Runner {
           if (each->acts[rank] || each->is_stopped[rank]) run_and_record(*each);
       });
     };
-    here_.enter(begin->number, begin->step.op);
+    here_.enter(begin->number, word_of(begin->step.op));
     const auto sentence = end->is_ended[rank] ? sentence_of_error(join) : (join(), std::string());
     for (auto each = begin + 1; each != end; ++each)
       if (!each->acts[rank]) record_nothing(*each);
@@ -140,7 +140,7 @@ class Runner {
   }
 
   void finish(const Action& action, const std::string& sentence) {
-    here_.enter(action.number, action.step.op);
+    here_.enter(action.number, word_of(action.step.op));
     at(action.model).drop_graphs(action.closed);
     if (clears_gradients(c_, action, here_.rank())) at(action.model).drop_gradients();
     here_.enter(action.number, kAfter);
@@ -149,10 +149,10 @@ class Runner {
   }
 
   void run(const Action& action) {
-    const auto& op = action.step.op;
+    const auto op = action.step.op;
     auto* const replica = at(action.model).replica();
     auto* const next = at(action.model + 1).replica();
-    const bool guards = op != "wrap" && op != "unwrap";
+    const bool guards = op != Op::wrap && op != Op::unwrap;
     const auto act = [&] {
       inside_no_sync(replica, guards ? action.step.no_sync : 0,
                      [&] { at(action.model).run(action); });
@@ -212,7 +212,7 @@ void refuse_penalties_on_other_devices(const ProgramSpec& c, const RankContext& 
 bool has_a_synchronised_throw(const ProgramSpec& c) {
   const auto actions = actions_of(c);
   return std::any_of(actions.begin(), actions.end(), [](const auto& action) {
-    return action.step.op == "throw" && !action.is_local;
+    return action.step.op == Op::throw_ && !action.is_local;
   });
 }
 

@@ -58,41 +58,41 @@ std::unique_ptr<Replica> Trained::wrapped(const Group& group) const {
 }
 
 void Trained::run(const Action& action) {
-  const auto& op = action.step.op;
+  const auto op = action.step.op;
   const bool is_chosen = has_bit(action.step.ranks, here_.rank());
-  if (op == "forward") losses_[action.number] = forward(action);
-  if (op.starts_with("backward")) backward(action);
-  if (op == "grad") grad(action);
-  if (op == "bare" && is_chosen) {
+  if (op == Op::forward) losses_[action.number] = forward(action);
+  if (is_backward(op)) backward(action);
+  if (op == Op::grad) grad(action);
+  if (op == Op::bare && is_chosen) {
     const auto input = prepared(action).to(here_.device());
     loss(action, input, module_->outputs(input)).backward();
   }
-  if (op == "evaluate" || op == "infer") evaluate(action);
-  if (op == "throw") replica_->forward(prepared(action));
-  if (op.starts_with("zero")) module_->zero_grad(/*set_to_none=*/op == "zero_none");
-  if (op == "scale" && is_chosen) scale(*module_);
-  if (op == "update" || (op == "update_if_finite" && is_finite())) optimizer_->step();
-  if (op == "relayout" && is_chosen) relayout(*module_);
-  if (op == "load") load(c_, action, here_.rank(), *module_);
-  if (op == "renew") renew(*module_);
-  if (op == "convert") convert(*module_);
-  if (op.ends_with("freeze")) {
-    module_->set_trainable(action.step.layer, op == "unfreeze");
+  if (op == Op::evaluate || op == Op::infer) evaluate(action);
+  if (op == Op::throw_) replica_->forward(prepared(action));
+  if (is_zero(op)) module_->zero_grad(/*set_to_none=*/op == Op::zero_none);
+  if (op == Op::scale && is_chosen) scale(*module_);
+  if (op == Op::update || (op == Op::update_if_finite && is_finite())) optimizer_->step();
+  if (op == Op::relayout && is_chosen) relayout(*module_);
+  if (op == Op::load) load(c_, action, here_.rank(), *module_);
+  if (op == Op::renew) renew(*module_);
+  if (op == Op::convert) convert(*module_);
+  if (is_freeze(op)) {
+    module_->set_trainable(action.step.layer, op == Op::unfreeze);
     if (replica_ && action.step.forgotten) replica_->parameters_changed_unreported();
     if (replica_ && !action.step.forgotten) replica_->update_trainable_parameters();
   }
-  if (op == "tell") replica_->update_trainable_parameters();
-  if (op == "hold") guards_.push_back(replica_->no_sync());
-  if (op == "release")
+  if (op == Op::tell) replica_->update_trainable_parameters();
+  if (op == Op::hold) guards_.push_back(replica_->no_sync());
+  if (op == Op::release)
     guards_.erase(guards_.begin() + action.step.of % static_cast<int>(guards_.size()));
-  if (op == "wrap" || op == "unwrap") {
+  if (op == Op::wrap || op == Op::unwrap) {
     replica_.reset();
     guards_.clear();
   }
   const auto group =
-      op == "wrap" || op == "regroup" ? group_of(c_, here_, action.step.cut) : Group();
-  if (op == "wrap") replica_ = wrapped(group);
-  if (op == "regroup") replica_->update_process_group(group);
+      op == Op::wrap || op == Op::regroup ? group_of(c_, here_, action.step.cut) : Group();
+  if (op == Op::wrap) replica_ = wrapped(group);
+  if (op == Op::regroup) replica_->update_process_group(group);
 }
 
 void Trained::drop_graphs(const std::vector<int>& steps) {
@@ -114,7 +114,7 @@ at::Tensor Trained::loss(const Action& action, const at::Tensor& input,
     output = penalty_for_input(output, input);
   else if (action.step.penalty)
     output = output + penalty_of(output, *module_);
-  if (action.step.direct != "no")
+  if (action.step.direct != Direct::no)
     output = output + (module_->first().sum() * kDirect).to(output.device(), at::kDouble);
   return output * weight;
 }
@@ -141,13 +141,13 @@ void Trained::backward(const Action& action) {
   const auto sum = sum_of_losses(action.graphs);
   const bool retains = action.closed.empty();
   const auto& step = action.step;
-  const bool is_plain = !retains && !step.create_graph && step.inputs == "no" && replica_;
+  const bool is_plain = !retains && !step.create_graph && step.inputs == Inputs::no && replica_;
   const auto act = [&] {
     if (is_plain) return replica_->backward(sum);
     auto inputs = trainable();
-    if (step.inputs == "first") inputs = {module_->first()};
+    if (step.inputs == Inputs::first) inputs = {module_->first()};
     sum.backward({}, retains, step.create_graph,
-                 step.inputs == "no" ? std::nullopt : std::optional<at::TensorList>(inputs));
+                 step.inputs == Inputs::no ? std::nullopt : std::optional<at::TensorList>(inputs));
   };
   step.thread&& here_.device().is_cpu() ? on_another_thread(act) : act();
   drop_graphs(action.closed);
@@ -173,7 +173,7 @@ void Trained::grad(const Action& action) const {
 void Trained::evaluate(const Action& action) {
   const auto input = prepared(action);
   module_->eval();
-  if (action.step.op == "infer") {
+  if (action.step.op == Op::infer) {
     const c10::InferenceMode inference;
     replica_->forward(input);
   } else {

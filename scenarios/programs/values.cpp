@@ -25,8 +25,8 @@ int averages_most(const std::vector<Action>& actions, int model) {
   int most = 1, now = 0;
   for (const auto& action : actions) {
     if (action.model != model) continue;
-    if (action.step.op.starts_with("zero")) now = 0;
-    if (action.step.op.starts_with("backward") && action.is_synchronised) ++now;
+    if (is_zero(action.step.op)) now = 0;
+    if (is_backward(action.step.op) && action.is_synchronised) ++now;
     most = std::max(most, now);
   }
   return most;
@@ -55,7 +55,7 @@ Call call_of(const ProgramSpec& c, const Action& action, int rank) {
   return {.left_out = left_out(c, action.step, rank),
           .uses_first = action.uses_first,
           .first_layer = c.order_by_rank ? static_cast<size_t>(rank) : 0,
-          .throws = action.step.op == "throw"};
+          .throws = action.step.op == Op::throw_};
 }
 
 double weight_of(const ProgramSpec& c, const std::vector<Action>& actions, const Action& action,

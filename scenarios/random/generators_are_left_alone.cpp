@@ -25,6 +25,8 @@ constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kFirst = "first
                      *kSecond = "second part";
 constexpr int64_t kSize = 3;
 
+enum class Act { wrap, step, local, mask, epoch, split, sum, check, save, load };
+
 // Each act is something that a training does:
 //   wrap      wraps the model, once more
 //   step      a synchronised forward and backward
@@ -37,14 +39,12 @@ constexpr int64_t kSize = 3;
 //   save      saves a checkpoint; load: loads it
 struct Drawing {
   WorldSpec world;
-  std::vector<std::string> acts;
+  std::vector<Act> acts;
   int64_t length = 1;  // samples of the dataset
   uint64_t seed = 0;
   auto operator<=>(const Drawing&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Drawing::world),
-                      field("acts", &Drawing::acts,
-                            one_of("wrap|step|local|mask|epoch|split|sum|check|save|load")),
+    return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
                       field("length", &Drawing::length, between(1, 10'000)),
                       field("seed", &Drawing::seed, {}, Cost::numbers)};
   }
@@ -71,19 +71,21 @@ struct Rank {
     path_ = here.store()->get_to_str("folder") + "/checkpoint.pt";
   }
 
-  void act(const std::string& what) {
-    if (what == "wrap") wrap();
-    if (what == "step") backward();
-    if (what == "local") replica_->no_sync([this] { backward(); });
-    if (what == "mask") here_.record(kMask, at::bernoulli(torch::full({kSize}, 0.5, at::kDouble)));
-    if (what == "epoch") epoch();
-    if (what == "split") split();
-    if (what == "sum")
-      collective(here_,
-                 {.name = "all_reduce", .tensor = torch::ones({1}, at::kDouble), .parts = {}});
-    if (what == "check") replica_->check_equal(/*with_buffers=*/true);
-    if (what == "save") save();
-    if (what == "load" && is_saved_) checkpoints(here_).load(path_, here_.group(), state());
+  void act(Act what) {
+    if (what == Act::wrap) wrap();
+    if (what == Act::step) backward();
+    if (what == Act::local) replica_->no_sync([this] { backward(); });
+    if (what == Act::mask)
+      here_.record(kMask, at::bernoulli(torch::full({kSize}, 0.5, at::kDouble)));
+    if (what == Act::epoch) epoch();
+    if (what == Act::split) split();
+    if (what == Act::sum)
+      collective(here_, {.kind = CollectiveKind::all_reduce,
+                         .tensor = torch::ones({1}, at::kDouble),
+                         .parts = {}});
+    if (what == Act::check) replica_->check_equal(/*with_buffers=*/true);
+    if (what == Act::save) save();
+    if (what == Act::load && is_saved_) checkpoints(here_).load(path_, here_.group(), state());
   }
 
  private:
@@ -147,7 +149,7 @@ Numbers expected(const Drawing& c) {
     auto& drawn = out.drawn.emplace_back();
     auto& masks = out.masks.emplace_back();
     for (auto& generator : generators) {
-      if (act == "mask")
+      if (act == Act::mask)
         masks.push_back(recorded(at::bernoulli(torch::full({kSize}, 0.5, at::kDouble), generator),
                                  at::kDouble));
       drawn.push_back(
@@ -162,7 +164,8 @@ Findings numbers_are_the_ranks_own(const Drawing& c, const History& h) {
   std::vector<Comparison> rows;
   for (size_t i = 0; i < c.acts.size(); ++i) {
     const Moment at{static_cast<int>(i), kAct};
-    if (c.acts[i] == "mask") rows.push_back({.row = h.row(at, kMask), .expected = right.masks[i]});
+    if (c.acts[i] == Act::mask)
+      rows.push_back({.row = h.row(at, kMask), .expected = right.masks[i]});
     rows.push_back({.row = h.row(at, kDrawn), .expected = right.drawn[i]});
   }
   return equal("Each rank must draw the numbers of a generator from which nobody else draws", rows);
@@ -173,7 +176,7 @@ Findings splits_are_the_same(const Drawing& c, const History& h) {
   const auto middle = order.begin() + (c.length + 1) / 2;
   std::vector<Comparison> rows;
   for (size_t i = 0; i < c.acts.size(); ++i) {
-    if (c.acts[i] != "split") continue;
+    if (c.acts[i] != Act::split) continue;
     const Moment at{static_cast<int>(i), kAct};
     rows.push_back({.row = h.row(at, kFirst), .expected = {int64_values({order.begin(), middle})}});
     rows.push_back({.row = h.row(at, kSecond), .expected = {int64_values({middle, order.end()})}});
@@ -183,10 +186,10 @@ Findings splits_are_the_same(const Drawing& c, const History& h) {
 
 std::vector<Drawing> every_small_one() {
   std::vector<Drawing> all;
-  for (const char* act :
-       {"wrap", "step", "local", "mask", "epoch", "split", "sum", "check", "save"})
+  for (const auto act : {Act::wrap, Act::step, Act::local, Act::mask, Act::epoch, Act::split,
+                         Act::sum, Act::check, Act::save})
     all.push_back({.world = {.size = 2}, .acts = {act}, .length = 5, .seed = 1});
-  all.push_back({.world = {.size = 2}, .acts = {"save", "load"}, .length = 5, .seed = 1});
+  all.push_back({.world = {.size = 2}, .acts = {Act::save, Act::load}, .length = 5, .seed = 1});
   return all;
 }
 
@@ -194,8 +197,8 @@ rc::Gen<Drawing> cases() {
   using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  const auto act = element<std::string>("wrap", "step", "step", "local", "mask", "mask", "epoch",
-                                        "split", "sum", "check", "save", "load");
+  const auto act = element(Act::wrap, Act::step, Act::step, Act::local, Act::mask, Act::mask,
+                           Act::epoch, Act::split, Act::sum, Act::check, Act::save, Act::load);
   return gen::build<Drawing>(
       set(&Drawing::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Drawing::acts, gen::lists(3, 12, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
@@ -206,7 +209,7 @@ std::string why_nothing_is_drawn(const Drawing& c) {
   return c.acts.empty() ? "ranks draw numbers after acts, and there is none" : "";
 }
 
-bool has(const Drawing& c, const char* act) {
+bool has(const Drawing& c, Act act) {
   return std::find(c.acts.begin(), c.acts.end(), act) != c.acts.end();
 }
 
@@ -226,17 +229,17 @@ Scenario generators_are_left_alone() {
       .must_catch = {"sampler_draws_from_the_global_generator",
                      "split_draws_from_the_global_generator", "wrapping_seeds_the_rank"},
       .draws = 60,
-      .start = {.world = {.size = 2}, .acts = {"mask"}},
+      .start = {.world = {.size = 2}, .acts = {Act::mask}},
       .every = every_small_one,
       .cases = cases(),
       .precondition = why_nothing_is_drawn,
       .program = program,
       .checks = {numbers_are_the_ranks_own, splits_are_the_same},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Drawing>},
-                 {"a mask", 0.2, [](const Drawing& c) { return has(c, "mask"); }},
-                 {"an epoch", 0.2, [](const Drawing& c) { return has(c, "epoch"); }},
-                 {"a checkpoint", 0.2, [](const Drawing& c) { return has(c, "save"); }},
-                 {"a split", 0.2, [](const Drawing& c) { return has(c, "split"); }}},
+                 {"a mask", 0.2, [](const Drawing& c) { return has(c, Act::mask); }},
+                 {"an epoch", 0.2, [](const Drawing& c) { return has(c, Act::epoch); }},
+                 {"a checkpoint", 0.2, [](const Drawing& c) { return has(c, Act::save); }},
+                 {"a split", 0.2, [](const Drawing& c) { return has(c, Act::split); }}},
   });
 }
 

@@ -1,7 +1,8 @@
 #include "scenarios/replicas/agreement.h"
 
+#include "harness/rank/tensors.h"
+
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 namespace lockstep::scenarios::replicas {
@@ -41,15 +42,6 @@ std::string mebibytes(int64_t bytes) {
   return text.str();
 }
 
-std::string dtype_text(const std::string& dtype) {
-  static const std::map<std::string, std::string> kTexts{{"float32", "Float"},
-                                                         {"float64", "Double"},
-                                                         {"float16", "Half"},
-                                                         {"bfloat16", "BFloat16"},
-                                                         {"int64", "Long"}};
-  return kTexts.at(dtype);
-}
-
 // The first name among the compared ones that share this tensor.
 std::string first_name_of_its_tensor(const Given& given, size_t tensor,
                                      const std::vector<size_t>& compared) {
@@ -71,14 +63,14 @@ void state_tensors(const Given& given, const std::string& kind, const std::vecto
     const auto of = " of " + kind + " " + quoted(tensor.name);
     all.push_back({"the name of " + kind + " " + std::to_string(index++), quoted(tensor.name)});
     all.push_back({"the shape" + of, in_brackets(shape_of(tensor))});
-    all.push_back({"the dtype" + of, dtype_text(dtype_of(tensor))});
+    all.push_back({"the dtype" + of, c10::toString(scalar_type(dtype_of(tensor)))});
     all.push_back({"the layout" + of, "strides " + in_brackets(strides_of(tensor))});
     const auto first = first_name_of_its_tensor(given, each, compared);
     all.push_back(
         {"the tensor" + of, first == tensor.name ? "one of its own" : "that of " + quoted(first)});
     if (kind != "parameter") continue;
     all.push_back({"requires_grad" + of, truth(requires_gradient(tensor))});
-    const bool is_sparse = tensor.form.kind == "embedding" && tensor.form.sparse;
+    const bool is_sparse = tensor.form.kind == TensorKind::embedding && tensor.form.sparse;
     all.push_back(
         {"the layout of the gradient of " + quoted(tensor.name), is_sparse ? "sparse" : "dense"});
   }

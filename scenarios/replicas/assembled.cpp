@@ -10,7 +10,7 @@ namespace {
 
 at::Tensor tensor_of(const GivenTensor& given, const RankContext& here) {
   const auto rank = here.rank();
-  const auto options = torch::dtype(dtype_named(dtype_of(given))).device(here.device());
+  const auto options = torch::dtype(scalar_type(dtype_of(given))).device(here.device());
   const auto shape = shape_of(given);
   if (given.state == "device") return torch::empty(shape, options.device(at::kMeta));
   if (given.state == "expanded")
@@ -31,11 +31,11 @@ Assembled::Assembled(const Given& given, const RankContext& here) {
     const auto& each = given.tensors[i];
     Part part{each, {}, nullptr};
     const bool learns = requires_gradient(each);
-    if (each.form.kind == "embedding") {
+    if (each.form.kind == TensorKind::embedding) {
       const auto shape = shape_of(each);
       torch::nn::Embedding embedding(
           torch::nn::EmbeddingOptions(shape[0], shape[1]).sparse(each.form.sparse));
-      embedding->to(here.device(), dtype_named(dtype_of(each)));
+      embedding->to(here.device(), scalar_type(dtype_of(each)));
       torch::NoGradGuard no_grad;
       embedding->weight.fill_(initial_value(each, here.rank()));
       embedding->weight.set_requires_grad(learns);
@@ -43,7 +43,7 @@ Assembled::Assembled(const Given& given, const RankContext& here) {
       part.tensor = embedding->weight;
     } else {
       part.tensor = each.same_as == i ? tensor_of(each, here) : parts_[each.same_as].tensor;
-      if (each.form.kind == "buffer")
+      if (each.form.kind == TensorKind::buffer)
         part.tensor = register_buffer(each.name, part.tensor);
       else
         part.tensor = register_parameter(each.name, part.tensor, learns);

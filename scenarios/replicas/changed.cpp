@@ -11,8 +11,8 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
-bool is_whole(const std::string& dtype) {
-  return dtype == "int64" || dtype == "uint8" || dtype == "bool";
+bool is_whole(Dtype dtype) {
+  return dtype == Dtype::int64 || dtype == Dtype::uint8 || dtype == Dtype::bool_;
 }
 
 int64_t elements_of(const NumberedTensor& part) {
@@ -22,7 +22,7 @@ int64_t elements_of(const NumberedTensor& part) {
 
 at::Tensor made(const NumberedTensor& part) {
   std::vector<int64_t> shape(part.shape.begin(), part.shape.end());
-  auto values = torch::arange(1, elements_of(part) + 1).view(shape).to(dtype_named(part.dtype));
+  auto values = torch::arange(1, elements_of(part) + 1).view(shape).to(scalar_type(part.dtype));
   if (part.transposed) {
     std::vector<int64_t> backwards(shape.size());
     std::iota(backwards.rbegin(), backwards.rend(), 0);
@@ -53,18 +53,20 @@ std::set<int> changing_ranks(const Changed& c) {
   return all;
 }
 
-std::string how_of(const Changed& c) {
+ChangeKind how_of(const Changed& c) {
   const auto dtype = parts_of(c)[changed_part(c)].dtype;
-  if (dtype == "bool" || (is_whole(dtype) && c.how == "nan")) return "another";
-  return dtype == "uint8" && c.how == "sign" ? "another" : c.how;
+  if (dtype == Dtype::bool_ || (is_whole(dtype) && c.how == ChangeKind::nan))
+    return ChangeKind::another;
+  return dtype == Dtype::uint8 && c.how == ChangeKind::sign ? ChangeKind::another : c.how;
 }
 
 Numbered::Numbered(const Changed& c) {
   for (const auto& part : parts_of(c)) {
     const auto name = "t" + std::to_string(tensors_.size());
     const bool learns = !is_whole(part.dtype);
-    tensors_.push_back(part.kind == "buffer" ? register_buffer(name, made(part))
-                                             : register_parameter(name, made(part), learns));
+    tensors_.push_back(part.kind == NumberedKind::buffer
+                           ? register_buffer(name, made(part))
+                           : register_parameter(name, made(part), learns));
   }
 }
 
@@ -84,11 +86,11 @@ void Numbered::change(const Changed& c) {
     left /= size;
   }
   const auto how = how_of(c);
-  if (how == "sign") element.neg_();
-  if (how == "nan") element.fill_(std::numeric_limits<double>::quiet_NaN());
-  if (how == "another")
+  if (how == ChangeKind::sign) element.neg_();
+  if (how == ChangeKind::nan) element.fill_(std::numeric_limits<double>::quiet_NaN());
+  if (how == ChangeKind::another)
     element.scalar_type() == at::kBool ? element.logical_not_() : element.add_(64);
-  if (how == "last_bit") static_cast<char*>(element.mutable_data_ptr())[0] ^= 1;
+  if (how == ChangeKind::last_bit) static_cast<char*>(element.mutable_data_ptr())[0] ^= 1;
 }
 
 }  // namespace lockstep::scenarios::replicas

@@ -18,7 +18,7 @@ void program(const Training& c, RankContext& here) {
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   here.enter(0, "converted");
-  model->to(c.dtype == "float64" ? at::kFloat : at::kDouble);
+  model->to(c.dtype == Dtype::float64 ? at::kFloat : at::kDouble);
   model->to(dtype_of(c));
   try {
     replica->backward(loss_of_part(c, batch_index(c, 0, 0), here.rank(), *replica));
@@ -49,12 +49,12 @@ Findings averaged_or_refused(const Training& c, const History& h) {
 
 // Whole numbers survive a narrower dtype.
 std::string why_values_change(const Training& c) {
-  return c.values == "exact" ? "" : "a conversion may round real numbers";
+  return c.values == Values::exact ? "" : "a conversion may round real numbers";
 }
 
 rc::Gen<Training> cases() {
   return changed(trainings(), [](Training& c) {
-    c.values = "exact";
+    c.values = Values::exact;
     c.network.buffers.clear();
   });
 }

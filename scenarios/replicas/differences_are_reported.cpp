@@ -34,7 +34,7 @@ std::string error_by_option(Replica& replica, int from, int to) {
 
 void program(const Changed& c, RankContext& here) {
   const auto model = std::make_shared<Numbered>(c);
-  const bool by_option = c.by == "option";
+  const bool by_option = c.by == CheckedBy::option;
   WrapOptions options;
   options.further.check_replicas_every = by_option ? c.period : 0;
   const auto replica = wrap(here, model, options);
@@ -57,8 +57,8 @@ std::string sentence_of(const History& h, const char* phase, int rank) {
 bool differs(const Changed& c) {
   const auto ranks = changing_ranks(c);
   if (ranks.empty() || static_cast<int>(ranks.size()) == c.world.size) return false;
-  const bool is_buffer = parts_of(c)[changed_part(c)].kind == "buffer";
-  return !is_buffer || (c.by == "function" && c.buffers);
+  const bool is_buffer = parts_of(c)[changed_part(c)].kind == NumberedKind::buffer;
+  return !is_buffer || (c.by == CheckedBy::function && c.buffers);
 }
 
 std::string place_of(const Changed& c) {
@@ -69,8 +69,9 @@ std::string place_of(const Changed& c) {
     index = std::to_string(left % part.shape[d]) + (index.empty() ? "" : ", ") + index;
     left /= part.shape[d];
   }
-  return (index.empty() ? "" : "element [" + index + "] of ") + part.kind + " '" +
-         (c.by == "function" ? "module." : "") + "t" + std::to_string(changed_part(c)) + "'";
+  return (index.empty() ? "" : "element [" + index + "] of ") + word_of(part.kind) + " '" +
+         (c.by == CheckedBy::function ? "module." : "") + "t" + std::to_string(changed_part(c)) +
+         "'";
 }
 
 std::string who_has(const std::vector<int>& ranks) {
@@ -81,12 +82,12 @@ std::string who_has(const std::vector<int>& ranks) {
 std::string value_text(const Changed& c, bool is_changed) {
   const auto part = parts_of(c)[changed_part(c)];
   const auto how = how_of(c);
-  if (part.dtype == "bool") return is_changed ? "false" : "true";
+  if (part.dtype == Dtype::bool_) return is_changed ? "false" : "true";
   const auto number = changed_element(c) + 1;
-  if (is_changed && (how == "nan" || how == "last_bit")) return "";
-  const auto now = !is_changed ? number : how == "sign" ? -number : number + 64;
-  if (part.dtype != "complex64") return std::to_string(now);
-  const bool has_minus_zero = is_changed && how == "sign";
+  if (is_changed && (how == ChangeKind::nan || how == ChangeKind::last_bit)) return "";
+  const auto now = !is_changed ? number : how == ChangeKind::sign ? -number : number + 64;
+  if (part.dtype != Dtype::complex64) return std::to_string(now);
+  const bool has_minus_zero = is_changed && how == ChangeKind::sign;
   return "(" + std::to_string(now) + (has_minus_zero ? ", -0)" : ", 0)");
 }
 
@@ -104,8 +105,8 @@ Findings who_looks_receives_the_error(const Changed& c, const History& h) {
     halves = {who_has(kept) + value_text(c, false), who_has(changed) + value_text(c, true)};
     if (changed.front() < kept.front()) std::swap(halves[0], halves[1]);
     const auto forward = c.forwards + (c.period - 1 - c.forwards % c.period);
-    expected = (c.by == "option" ? std::to_string(forward) + " " : "") + "ranks disagree on " +
-               place_of(c) + ": ";
+    expected = (c.by == CheckedBy::option ? std::to_string(forward) + " " : "") +
+               "ranks disagree on " + place_of(c) + ": ";
   }
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto sentence = sentence_of(h, kLater, rank);
@@ -139,18 +140,19 @@ Findings all_ranks_receive_one_error(const Changed& c, const History& h) {
 }
 
 std::vector<Changed> every_small_one() {
-  const std::vector<NumberedTensor> parts{{.dtype = "float64", .shape = {2, 3}, .transposed = true},
-                                          {.kind = "buffer", .dtype = "int64"}};
+  const std::vector<NumberedTensor> parts{
+      {.dtype = Dtype::float64, .shape = {2, 3}, .transposed = true},
+      {.kind = NumberedKind::buffer, .dtype = Dtype::int64}};
   std::vector<Changed> all;
   for (const int world : {2, 3})
     for (const auto& ranks : std::vector<std::vector<int>>{{}, {0}, {1}, {0, 1}})
       for (const int part : {0, 1, 2})
-        for (const char* by : {"function", "option"})
+        for (const auto by : {CheckedBy::function, CheckedBy::option})
           all.push_back({.world = {.size = world},
                          .parts = parts,
                          .part = part,
                          .element = 3,
-                         .how = part == 1 ? "last_bit" : "another",
+                         .how = part == 1 ? ChangeKind::last_bit : ChangeKind::another,
                          .ranks = ranks,
                          .by = by,
                          .period = 2});
@@ -162,20 +164,24 @@ rc::Gen<Changed> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   const auto part = gen::build<NumberedTensor>(
-      set(&NumberedTensor::kind, element<std::string>("parameter", "parameter", "buffer")),
-      set(&NumberedTensor::dtype, element<std::string>("float32", "float64", "float16", "bfloat16",
-                                                       "complex64", "int64", "uint8", "bool")),
+      set(&NumberedTensor::kind,
+          element<NumberedKind>(NumberedKind::parameter, NumberedKind::parameter,
+                                NumberedKind::buffer)),
+      set(&NumberedTensor::dtype,
+          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16,
+                         Dtype::complex64, Dtype::int64, Dtype::uint8, Dtype::bool_)),
       set(&NumberedTensor::shape, gen::lists(0, 3, element(1, 2, 3, 4))),
       set(&NumberedTensor::transposed));
   return gen::build<Changed>(
       set(&Changed::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Changed::parts, gen::lists(0, 6, part)), set(&Changed::part, inRange(0, 60)),
       set(&Changed::element, inRange(0, 900)),
-      set(&Changed::how, element<std::string>("another", "sign", "last_bit", "nan")),
+      set(&Changed::how, element<ChangeKind>(ChangeKind::another, ChangeKind::sign,
+                                             ChangeKind::last_bit, ChangeKind::nan)),
       set(&Changed::ranks, rc::gen::weightedOneOf<std::vector<int>>(
                                {{1, rc::gen::just(std::vector<int>{})},
                                 {6, gen::lists(1, 3, element(0, 1, 2, 3, 4))}})),
-      set(&Changed::by, element<std::string>("function", "option")),
+      set(&Changed::by, element<CheckedBy>(CheckedBy::function, CheckedBy::option)),
       set(&Changed::period, element(1, 2, 3, 4)), set(&Changed::forwards, element(0, 1, 2, 3, 4)),
       set(&Changed::buffers));
 }
@@ -205,12 +211,13 @@ Scenario differences_are_reported() {
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Changed>},
                  {"replicas that differ", 0.3, differs},
                  {"replicas that are equal", 0.1, [](const Changed& c) { return !differs(c); }},
-                 {"the option", 0.25, [](const Changed& c) { return c.by == "option"; }},
+                 {"the option", 0.25, [](const Changed& c) { return c.by == CheckedBy::option; }},
                  {"the last bit alone", 0.05,
-                  [](const Changed& c) { return differs(c) && how_of(c) == "last_bit"; }},
+                  [](const Changed& c) { return differs(c) && how_of(c) == ChangeKind::last_bit; }},
                  {"a buffer that changed", 0.05,
                   [](const Changed& c) {
-                    return parts_of(c)[changed_part(c)].kind == "buffer" && !c.ranks.empty();
+                    return parts_of(c)[changed_part(c)].kind == NumberedKind::buffer &&
+                           !c.ranks.empty();
                   }}},
   });
 }

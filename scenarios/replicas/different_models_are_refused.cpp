@@ -134,7 +134,7 @@ size_t place_of(const Given& given, const std::string& name) {
 }
 
 TensorValue filled(const GivenTensor& tensor, double value) {
-  const auto dtype = dtype_named(dtype_of(tensor));
+  const auto dtype = scalar_type(dtype_of(tensor));
   return recorded(torch::full(shape_of(tensor), value, at::kDouble), dtype);
 }
 

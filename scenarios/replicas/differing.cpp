@@ -1,6 +1,7 @@
 #include "scenarios/replicas/differing.h"
 
 #include <algorithm>
+#include <array>
 
 namespace lockstep::scenarios::replicas {
 
@@ -9,12 +10,12 @@ namespace {
 constexpr const char* kLast = "last";
 
 std::string name_at(const TensorSpec& form, size_t place) {
-  return "t" + std::to_string(place) + (form.kind == "embedding" ? ".weight" : "");
+  return "t" + std::to_string(place) + (form.kind == TensorKind::embedding ? ".weight" : "");
 }
 
-std::string next_dtype(const std::string& dtype) {
-  static const std::vector<std::string> kAll{"float32", "float64", "float16", "bfloat16"};
-  const auto here = std::find(kAll.begin(), kAll.end(), dtype);
+Dtype next_dtype(Dtype dtype) {
+  constexpr std::array kAll{Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16};
+  const auto here = std::ranges::find(kAll, dtype);
   return here == kAll.end() || here + 1 == kAll.end() ? kAll.front() : *(here + 1);
 }
 
@@ -29,7 +30,7 @@ std::vector<std::string> names_with(const Given& given, bool TensorSpec::*flag) 
 void change_tensor(std::vector<GivenTensor>& all, size_t at, const std::string& what) {
   auto& tensor = all[at];
   auto& form = tensor.form;
-  const std::string suffix = form.kind == "embedding" ? ".weight" : "";
+  const std::string suffix = form.kind == TensorKind::embedding ? ".weight" : "";
   const auto stem = tensor.name.substr(0, tensor.name.size() - suffix.size());
   const auto is_new = [&](const std::string& name) {
     return std::none_of(all.begin(), all.end(),
@@ -62,9 +63,9 @@ void change_tensor(std::vector<GivenTensor>& all, size_t at, const std::string& 
     flip(&TensorSpec::tied);
   } else if (what == "sparse") {
     flip(&TensorSpec::sparse);
-  } else if (what == "kind" && form.kind != "embedding") {
-    form.kind = form.kind == "buffer" ? "parameter" : "buffer";
-  } else if ((what == "device" || what == "expanded") && form.kind != "embedding") {
+  } else if (what == "kind" && form.kind != TensorKind::embedding) {
+    form.kind = form.kind == TensorKind::buffer ? TensorKind::parameter : TensorKind::buffer;
+  } else if ((what == "device" || what == "expanded") && form.kind != TensorKind::embedding) {
     tensor.state = what;
   }
 }
@@ -133,7 +134,7 @@ void resolve_ties(std::vector<GivenTensor>& all) {
     const auto& shape = all[i].form.shape;
     const bool has_several = std::any_of(shape.begin(), shape.end(), [](int n) { return n > 1; });
     if (all[i].state == "expanded" && !has_several) all[i].state.clear();
-    if (!all[i].form.tied || all[i].form.kind == "embedding") continue;
+    if (!all[i].form.tied || all[i].form.kind == TensorKind::embedding) continue;
     for (size_t before = i; before-- > 0;) {
       const auto other = all[before];
       if (other.form.kind != all[i].form.kind) continue;
@@ -194,7 +195,7 @@ Given given_to(const Differing& c, int rank) {
 // A module's own come first.
 std::vector<size_t> parameters_of(const Given& given) {
   std::vector<size_t> out;
-  for (const char* kind : {"parameter", "embedding"})
+  for (const auto kind : {TensorKind::parameter, TensorKind::embedding})
     for (size_t i = 0; i < given.tensors.size(); ++i)
       if (given.tensors[i].form.kind == kind) out.push_back(i);
   return out;
@@ -203,7 +204,7 @@ std::vector<size_t> parameters_of(const Given& given) {
 std::vector<size_t> buffers_of(const Given& given) {
   std::vector<size_t> out;
   for (size_t i = 0; i < given.tensors.size(); ++i)
-    if (given.tensors[i].form.kind == "buffer") out.push_back(i);
+    if (given.tensors[i].form.kind == TensorKind::buffer) out.push_back(i);
   return out;
 }
 
@@ -213,7 +214,8 @@ bool is_ignored(const Given& given, size_t tensor) {
 }
 
 bool requires_gradient(const GivenTensor& tensor) {
-  return tensor.form.kind != "buffer" && !tensor.form.frozen && dtype_of(tensor) != "int64";
+  return tensor.form.kind != TensorKind::buffer && !tensor.form.frozen &&
+         dtype_of(tensor) != Dtype::int64;
 }
 
 bool is_trained(const Given& given, size_t tensor) {
@@ -226,7 +228,7 @@ bool is_trained(const Given& given, size_t tensor) {
 
 std::vector<int64_t> shape_of(const GivenTensor& tensor) {
   std::vector<int64_t> shape(tensor.form.shape.begin(), tensor.form.shape.end());
-  if (tensor.form.kind != "embedding") return shape;
+  if (tensor.form.kind != TensorKind::embedding) return shape;
   shape.resize(2, 1);
   ++shape.front();
   return shape;
@@ -237,7 +239,7 @@ std::vector<int64_t> strides_of(const GivenTensor& tensor) {
   std::vector<int64_t> strides(shape.size(), 1);
   int64_t step = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
-    const bool forwards = tensor.form.transposed && tensor.form.kind != "embedding";
+    const bool forwards = tensor.form.transposed && tensor.form.kind != TensorKind::embedding;
     const size_t axis = forwards ? i : shape.size() - 1 - i;
     strides[axis] = step;
     step *= shape[axis];
@@ -245,10 +247,10 @@ std::vector<int64_t> strides_of(const GivenTensor& tensor) {
   return strides;
 }
 
-std::string dtype_of(const GivenTensor& tensor) {
+Dtype dtype_of(const GivenTensor& tensor) {
   const auto& form = tensor.form;
-  if (form.kind != "embedding") return form.dtype;
-  return form.dtype == "float64" ? "float64" : "float32";
+  if (form.kind != TensorKind::embedding) return form.dtype;
+  return form.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
 }
 
 }  // namespace lockstep::scenarios::replicas

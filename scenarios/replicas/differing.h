@@ -1,16 +1,19 @@
 // The shape Differing: a model and options that all ranks have, and what some ranks have instead.
 #pragma once
 
+#include "harness/base/dtype.h"
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 
 namespace lockstep::scenarios::replicas {
 
+enum class TensorKind { parameter, buffer, embedding };
+
 // A tensor of the model. Its name is its place: "t0", "t1", ...; an embedding's is "t2.weight".
 struct TensorSpec {
-  std::string kind = "parameter";
+  TensorKind kind = TensorKind::parameter;
   std::vector<int> shape;  // of an embedding: its first two sizes or 1, and one row more
-  std::string dtype = "float32";
+  Dtype dtype = Dtype::float32;
   bool transposed = false;  // its strides are those of the shape read backwards
   bool frozen = false;      // whole numbers always are
   bool tied = false;        // it is the tensor before it of its kind, if there is one
@@ -20,9 +23,11 @@ struct TensorSpec {
   auto operator<=>(const TensorSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{
-        field("kind", &TensorSpec::kind, one_of("parameter|buffer|embedding")),
+        field("kind", &TensorSpec::kind),
         field("shape", &TensorSpec::shape, at_most(3, between(1, 4))),
-        field("dtype", &TensorSpec::dtype, one_of("float32|float64|float16|bfloat16|int64")),
+        field(
+            "dtype", &TensorSpec::dtype,
+            one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16, Dtype::int64>),
         field("transposed", &TensorSpec::transposed),
         field("frozen", &TensorSpec::frozen),
         field("tied", &TensorSpec::tied),
@@ -31,6 +36,42 @@ struct TensorSpec {
         field("delayed", &TensorSpec::delayed)};
   }
 };
+
+inline constexpr std::string_view kDifferences[]{"missing",
+                                                 "further",
+                                                 "renamed",
+                                                 "swapped",
+                                                 "shape",
+                                                 "dimensions",
+                                                 "dtype",
+                                                 "strides",
+                                                 "frozen",
+                                                 "tied",
+                                                 "sparse",
+                                                 "kind",
+                                                 "device",
+                                                 "expanded",
+                                                 "init_sync",
+                                                 "broadcast_buffers",
+                                                 "old_name",
+                                                 "two_names",
+                                                 "buffer_sync_lag",
+                                                 "check_replicas",
+                                                 "cap",
+                                                 "negative_cap",
+                                                 "caps",
+                                                 "two_caps",
+                                                 "find_unused_parameters",
+                                                 "gradient_as_bucket_view",
+                                                 "static_graph",
+                                                 "skip_all_reduce_unused_params",
+                                                 "batched_grad_copy",
+                                                 "ignored",
+                                                 "ignored_nothing",
+                                                 "delayed",
+                                                 "no_trigger",
+                                                 "timeout",
+                                                 "no_timeout"};
 
 // The difference of one rank. Words of tensors are about one tensor, the model's last parameter
 // included; the others are about options.
@@ -41,18 +82,10 @@ struct Difference {
   bool everywhere = false;  // all ranks have it, of options
   auto operator<=>(const Difference&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("what", &Difference::what,
-              one_of("missing|further|renamed|swapped|shape|dimensions|dtype|strides|frozen|tied|"
-                     "sparse|kind|device|expanded|init_sync|broadcast_buffers|old_name|two_names|"
-                     "buffer_sync_lag|check_replicas|cap|negative_cap|caps|two_caps|find_unused_"
-                     "parameters|"
-                     "gradient_as_bucket_view|static_graph|skip_all_reduce_unused_params|"
-                     "batched_grad_copy|ignored|ignored_nothing|delayed|no_trigger|timeout|"
-                     "no_timeout")),
-        field("rank", &Difference::rank, between(0, 1023)),
-        field("tensor", &Difference::tensor, between(0, 63)),
-        field("everywhere", &Difference::everywhere)};
+    return std::tuple{field("what", &Difference::what, {.choices = kDifferences}),
+                      field("rank", &Difference::rank, between(0, 1023)),
+                      field("tensor", &Difference::tensor, between(0, 63)),
+                      field("everywhere", &Difference::everywhere)};
   }
 };
 
@@ -100,6 +133,6 @@ bool is_trained(const Given& given, size_t tensor);
 
 std::vector<int64_t> shape_of(const GivenTensor& tensor);
 std::vector<int64_t> strides_of(const GivenTensor& tensor);
-std::string dtype_of(const GivenTensor& tensor);
+Dtype dtype_of(const GivenTensor& tensor);
 
 }  // namespace lockstep::scenarios::replicas

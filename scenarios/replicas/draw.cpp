@@ -43,11 +43,14 @@ rc::Gen<TensorSpec> tensors() {
   const auto shapes = gen::lists(0, 3, rc::gen::inRange(1, 4));
   return gen::build<TensorSpec>(
       set(&TensorSpec::kind,
-          weightedElement<std::string>({{5, "parameter"}, {5, "buffer"}, {1, "embedding"}})),
+          weightedElement<TensorKind>(
+              {{5, TensorKind::parameter}, {5, TensorKind::buffer}, {1, TensorKind::embedding}})),
       set(&TensorSpec::shape, shapes),
-      set(&TensorSpec::dtype,
-          weightedElement<std::string>(
-              {{6, "float32"}, {3, "float64"}, {1, "float16"}, {1, "bfloat16"}, {1, "int64"}})),
+      set(&TensorSpec::dtype, weightedElement<Dtype>({{6, Dtype::float32},
+                                                      {3, Dtype::float64},
+                                                      {1, Dtype::float16},
+                                                      {1, Dtype::bfloat16},
+                                                      {1, Dtype::int64}})),
       set(&TensorSpec::transposed, seldom), set(&TensorSpec::frozen, seldom),
       set(&TensorSpec::tied, seldom), set(&TensorSpec::sparse), set(&TensorSpec::ignored, seldom),
       set(&TensorSpec::delayed, seldom));
@@ -79,8 +82,8 @@ Differing tidied(Differing c) {
   for (auto& each : c.differences) each.everywhere = each.everywhere && is_of_options(each.what);
   if (c.options.bucket_cap_bytes != 0) c.options.bucket_caps_bytes.clear();
   for (auto& tensor : c.tensors)
-    if (tensor.kind == "buffer" || tensor.frozen || tensor.tied || tensor.ignored ||
-        tensor.kind == "embedding" || tensor.dtype == "int64")
+    if (tensor.kind == TensorKind::buffer || tensor.frozen || tensor.tied || tensor.ignored ||
+        tensor.kind == TensorKind::embedding || tensor.dtype == Dtype::int64)
       tensor.delayed = false;
   return c;
 }
@@ -99,8 +102,8 @@ const std::vector<std::string>& differences_of_options() {
 std::vector<Differing> every_difference() {
   const std::vector<TensorSpec> tensors{{.shape = {2, 3}},
                                         {.shape = {2, 3}},
-                                        {.kind = "buffer", .shape = {3}},
-                                        {.kind = "embedding"}};
+                                        {.kind = TensorKind::buffer, .shape = {3}},
+                                        {.kind = TensorKind::embedding}};
   std::vector<Differing> all;
   const auto add = [&](const std::string& what, int world, int rank, int tensor) {
     all.push_back({.world = {.size = world},

@@ -14,14 +14,15 @@ namespace {
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int world : {2, 3})
-    for (const char* frozen : {"none", "float32", "float64"})
+    for (const auto frozen : {FrozenDtype::none, FrozenDtype::float32, FrozenDtype::float64})
       for (const bool broadcast_buffers : {true, false})
-        all.push_back({.world = {.size = world},
-                       .network = {.buffers = {"float32", "float64", "int64", "int32", "int16",
-                                               "int8", "uint8", "bool"},
-                                   .frozen = frozen},
-                       .options = {.broadcast_buffers = broadcast_buffers},
-                       .seed = 3});
+        all.push_back(
+            {.world = {.size = world},
+             .network = {.buffers = {Dtype::float32, Dtype::float64, Dtype::int64, Dtype::int32,
+                                     Dtype::int16, Dtype::int8, Dtype::uint8, Dtype::bool_},
+                         .frozen = frozen},
+             .options = {.broadcast_buffers = broadcast_buffers},
+             .seed = 3});
   return all;
 }
 
@@ -97,7 +98,7 @@ Scenario start_equal() {
       .labels = {{"three ranks and more", 0.25, has_three_ranks<Training>},
                  {"buffers", 0.25, [](const Training& c) { return !c.network.buffers.empty(); }},
                  {"a frozen parameter", 0.08,
-                  [](const Training& c) { return c.network.frozen != "none"; }}},
+                  [](const Training& c) { return c.network.frozen != FrozenDtype::none; }}},
       .unused = {"steps", "network.order_by_rank", "batch_log2", "shares", "micro_batches",
                  "groups", "optimizer", "learning_rate_log2"},
   });

@@ -22,34 +22,36 @@ namespace {
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int world : {2, 3})
-    for (const char* optimizer : {"sgd", "momentum", "adam"})
-      for (const char* values : {"exact", "real"})
-        all.push_back({.world = {.size = world},
-                       .steps = 3,
-                       .network = {.branches = 2, .inputs = 2, .buffers = {"float32", "int64"}},
-                       .batch_log2 = 3,
-                       .shares = {1, 2},
-                       .optimizer = optimizer,
-                       .learning_rate_log2 = -3,
-                       .options = {.bucket_cap_bytes = 16},
-                       .values = values,
-                       .seed = 5});
+    for (const auto optimizer : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam})
+      for (const auto values : {Values::exact, Values::real})
+        all.push_back(
+            {.world = {.size = world},
+             .steps = 3,
+             .network = {.branches = 2, .inputs = 2, .buffers = {Dtype::float32, Dtype::int64}},
+             .batch_log2 = 3,
+             .shares = {1, 2},
+             .optimizer = optimizer,
+             .learning_rate_log2 = -3,
+             .options = {.bucket_cap_bytes = 16},
+             .values = values,
+             .seed = 5});
   return all;
 }
 
 rc::Gen<Training> cases() {
-  auto drawn = with(trainings(), &Training::optimizer,
-                    rc::gen::element<std::string>("sgd", "momentum", "adam"));
+  auto drawn =
+      with(trainings(), &Training::optimizer,
+           rc::gen::element(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam));
   return with(std::move(drawn), &Training::steps, rc::gen::inRange(1, 5));
 }
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Training& c, const Network& model) {
   const double rate = std::ldexp(1.0, c.learning_rate_log2);
-  if (c.optimizer == "adam")
+  if (c.optimizer == OptimizerKind::adam)
     return std::make_unique<torch::optim::Adam>(model.parameters(),
                                                 torch::optim::AdamOptions(rate));
   auto options = torch::optim::SGDOptions(rate);
-  if (c.optimizer == "momentum") options.momentum(0.5).weight_decay(0.125);
+  if (c.optimizer == OptimizerKind::momentum) options.momentum(0.5).weight_decay(0.125);
   return std::make_unique<torch::optim::SGD>(model.parameters(), options);
 }
 
@@ -88,7 +90,7 @@ void program(const Training& c, RankContext& here) {
     replica->backward(loss);
     here.enter(step, "after backward");
     record_gradients(here, *model);
-    if (c.optimizer != "none") optimizer->step();
+    if (c.optimizer != OptimizerKind::none) optimizer->step();
     here.enter(step, "after update");
     record_parameters(here, *model);
     record_state(here, *model, *optimizer);
@@ -141,7 +143,7 @@ Scenario stay_equal() {
       .must_catch = {"loaded_after_wrapping_on_one_rank", "pruned_on_one_rank",
                      "wrapped_on_some_calls"},
       .draws = 70,
-      .start = {.world = {.size = 2}, .optimizer = "sgd"},
+      .start = {.world = {.size = 2}, .optimizer = OptimizerKind::sgd},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
@@ -156,7 +158,8 @@ Scenario stay_equal() {
                   }},
                  {"an optimizer with a state", 0.25,
                   [](const Training& c) {
-                    return c.optimizer == "momentum" || c.optimizer == "adam";
+                    return c.optimizer == OptimizerKind::momentum ||
+                           c.optimizer == OptimizerKind::adam;
                   }}},
       .unused = {"micro_batches", "groups"},
   });

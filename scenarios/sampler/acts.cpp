@@ -17,24 +17,24 @@ class SamplerRules {
       : c_(c), rank_(rank), mistake_(mistake), mine_{.length = c.length} {}
 
   Samples run(const Act& step) {
-    if (step.act == "draw") return draw(step.amount);
-    if (step.act == "begin") begin();
-    if (step.act == "resize") {
+    if (step.act == ActKind::draw) return draw(step.amount);
+    if (step.act == ActKind::begin) begin();
+    if (step.act == ActKind::resize) {
       mine_.length = step.amount;
       begin();
     }
-    if (step.act == "copy") left_ = mine_;
-    if (step.act == "turn" && left_) std::swap(mine_, *left_);
-    if (step.act == "epoch") set_epoch(step.amount);
-    if (step.act == "save") save();
-    if (step.act == "save at") return save_at(step.amount);
+    if (step.act == ActKind::copy) left_ = mine_;
+    if (step.act == ActKind::turn && left_) std::swap(mine_, *left_);
+    if (step.act == ActKind::epoch) set_epoch(step.amount);
+    if (step.act == ActKind::save) save();
+    if (step.act == ActKind::save_at) return save_at(step.amount);
     if (!saved_) return {};
-    if (step.act == "load") load();
-    if (step.act == "restart") {
+    if (step.act == ActKind::load) load();
+    if (step.act == ActKind::restart) {
       left_.reset();
       load();
     }
-    return step.act == "reseed" ? kRefused : Samples();
+    return step.act == ActKind::reseed ? kRefused : Samples();
   }
 
  private:

@@ -9,6 +9,18 @@
 
 namespace lockstep::scenarios {
 
+enum class ActKind { draw, begin, resize, epoch, copy, turn, save, save_at, load, restart, reseed };
+
+}  // namespace lockstep::scenarios
+
+// As files have it.
+template <>
+constexpr std::string_view lockstep::words::word<lockstep::scenarios::ActKind::save_at>() {
+  return "save at";
+}
+
+namespace lockstep::scenarios {
+
 // One step of a sampler; `amount` is a number of samples, an epoch or a dataset's size.
 //   draw     draws at most `amount` samples of the pass
 //   begin    begins a pass
@@ -17,19 +29,17 @@ namespace lockstep::scenarios {
 //   copy     continues with a copy, as a data loader does
 //   turn     continues with the copy that was left last, if any, and leaves this one
 //   save     saves, to be loaded later
-//   save at  saves, naming `amount` samples as used
+//   save_at  saves, naming `amount` samples as used
 //   load     loads what was saved last into this sampler
 //   restart  loads what was saved last into a new sampler
 //   reseed   loads it into a new sampler of another seed, which must refuse it, and drops that one
 struct Act {
-  std::string act = "draw";
+  ActKind act = ActKind::draw;
   int64_t amount = 1;
   auto operator<=>(const Act&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("act", &Act::act,
-              one_of("draw|begin|resize|epoch|copy|turn|save|save at|load|restart|reseed")),
-        field("amount", &Act::amount, between(0, 1'000'000))};
+    return std::tuple{field("act", &Act::act),
+                      field("amount", &Act::amount, between(0, 1'000'000))};
   }
 };
 

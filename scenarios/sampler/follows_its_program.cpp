@@ -56,24 +56,25 @@ class Acting {
 
  private:
   Samples run_unless_refused(const Act& step) {
-    if (step.act == "draw") return step.amount == 0 ? Samples() : sampler_->next(step.amount);
-    if (step.act == "begin") sampler_->begin({});
-    if (step.act == "resize") sampler_->begin(length_ = step.amount);
-    if (step.act == "epoch") sampler_->set_epoch(step.amount);
-    if (step.act == "copy") {
+    if (step.act == ActKind::draw)
+      return step.amount == 0 ? Samples() : sampler_->next(step.amount);
+    if (step.act == ActKind::begin) sampler_->begin({});
+    if (step.act == ActKind::resize) sampler_->begin(length_ = step.amount);
+    if (step.act == ActKind::epoch) sampler_->set_epoch(step.amount);
+    if (step.act == ActKind::copy) {
       sampler_->go_on_with_a_copy();
       left_length_ = length_;
     }
-    if (step.act == "turn") {
+    if (step.act == ActKind::turn) {
       sampler_->turn_to_the_other_copy();
       if (left_length_) std::swap(length_, *left_length_);
     }
-    if (step.act == "save") saved_ = sampler_->save({});
-    if (step.act == "save at") saved_ = sampler_->save(step.amount);
+    if (step.act == ActKind::save) saved_ = sampler_->save({});
+    if (step.act == ActKind::save_at) saved_ = sampler_->save(step.amount);
     if (saved_.empty()) return {};
-    if (step.act == "load") sampler_->load(saved_);
-    if (step.act == "restart") load_into_a_new_one();
-    if (step.act == "reseed") {
+    if (step.act == ActKind::load) sampler_->load(saved_);
+    if (step.act == ActKind::restart) load_into_a_new_one();
+    if (step.act == ActKind::reseed) {
       auto options = options_of(c_);
       options.seed ^= 1;
       shard(here_, options)->load(saved_);
@@ -151,45 +152,46 @@ Findings the_default_generator_is_untouched(const Acts& c, const History& h) {
 
 // Every pair of acts between a save in mid-epoch and three draws.
 std::vector<Acts> every_small_one() {
-  constexpr std::array kBetween{"begin", "resize", "epoch", "copy", "load", "restart", "reseed"};
+  using enum ActKind;
+  constexpr std::array kBetween{begin, resize, epoch, copy, load, restart, reseed};
   std::vector<Acts> all;
-  for (const char* saving : {"save", "save at"})
-    for (const char* first : kBetween)
-      for (const char* second : kBetween)
+  for (const auto saving : {save, save_at})
+    for (const auto first : kBetween)
+      for (const auto second : kBetween)
         all.push_back({.world = {.size = 2},
-                       .acts = {{"epoch", 3},
-                                {"draw", 2},
+                       .acts = {{epoch, 3},
+                                {draw, 2},
                                 {saving, 1},
                                 {first, 7},
                                 {second, 9},
-                                {"draw", 2},
-                                {"begin", 0},
-                                {"draw", 3}},
+                                {draw, 2},
+                                {begin, 0},
+                                {draw, 3}},
                        .length = 9,
                        .shuffle = true});
   // A copy that is in a pass of its own draws between a load and the pass that it is for.
-  for (const char* last : {"begin", "turn"})
+  for (const auto last : {begin, turn})
     all.push_back({.world = {.size = 2},
-                   .acts = {{"draw", 1},
-                            {"copy", 0},
-                            {"draw", 2},
-                            {"save", 0},
-                            {"load", 0},
-                            {"turn", 0},
-                            {"draw", 1},
+                   .acts = {{draw, 1},
+                            {copy, 0},
+                            {draw, 2},
+                            {save, 0},
+                            {load, 0},
+                            {turn, 0},
+                            {draw, 1},
                             {last, 0},
-                            {"draw", 2}},
+                            {draw, 2}},
                    .length = 9,
                    .shuffle = true});
   return all;
 }
 
 // Whether acts of these kinds come one after another, with any others between them.
-bool has_in_order(const Acts& c, const std::vector<std::string>& kinds) {
+bool has_in_order(const Acts& c, const std::vector<ActKind>& kinds) {
   auto kind = kinds.begin();
   for (const auto& [act, amount] : c.acts) {
-    const bool is_it = act == *kind || (*kind == "load" && act == "restart") ||
-                       (*kind == "save" && act == "save at");
+    const bool is_it = act == *kind || (*kind == ActKind::load && act == ActKind::restart) ||
+                       (*kind == ActKind::save && act == ActKind::save_at);
     if (is_it && ++kind == kinds.end()) return true;
   }
   return false;
@@ -197,20 +199,21 @@ bool has_in_order(const Acts& c, const std::vector<std::string>& kinds) {
 
 rc::Gen<Acts> cases() {
   using rc::gen::inRange;
-  const auto act = rc::gen::weightedElement<std::string>({{6, "draw"},
-                                                          {2, "begin"},
-                                                          {1, "resize"},
-                                                          {2, "epoch"},
-                                                          {2, "copy"},
-                                                          {2, "turn"},
-                                                          {2, "save"},
-                                                          {1, "save at"},
-                                                          {2, "load"},
-                                                          {2, "restart"},
-                                                          {1, "reseed"}});
+  using enum ActKind;
+  const auto act = rc::gen::weightedElement<ActKind>({{6, draw},
+                                                      {2, begin},
+                                                      {1, resize},
+                                                      {2, epoch},
+                                                      {2, copy},
+                                                      {2, turn},
+                                                      {2, save},
+                                                      {1, save_at},
+                                                      {2, load},
+                                                      {2, restart},
+                                                      {1, reseed}});
   const auto step = gen::apply(
-      [](std::string name, int64_t amount) {
-        return Act{std::move(name), amount};
+      [](ActKind kind, int64_t amount) {
+        return Act{kind, amount};
       },
       act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 7)));
@@ -250,23 +253,24 @@ Scenario follows_its_program() {
       .cases = cases(),
       .program = program,
       .checks = {every_act_draws_what_it_should, the_default_generator_is_untouched},
-      .labels = {{"three ranks and more", 0.3, has_three_ranks<Acts>},
-                 {"a draw after a position in mid-epoch was loaded", 0.15,
-                  [](const Acts& c) {
-                    return has_in_order(c, {"draw", "save", "load", "draw"});
-                  }},
-                 {"another epoch after a load", 0.05,
-                  [](const Acts& c) {
-                    return has_in_order(c, {"save", "load", "epoch", "draw"});
-                  }},
-                 {"two copies that draw", 0.15,
-                  [](const Acts& c) {
-                    return has_in_order(c, {"copy", "draw", "turn", "draw"});
-                  }},
-                 {"a dataset that changes its size", 0.1,
-                  [](const Acts& c) {
-                    return has_in_order(c, {"resize", "draw"});
-                  }}},
+      .labels =
+          {{"three ranks and more", 0.3, has_three_ranks<Acts>},
+           {"a draw after a position in mid-epoch was loaded", 0.15,
+            [](const Acts& c) {
+              return has_in_order(c, {ActKind::draw, ActKind::save, ActKind::load, ActKind::draw});
+            }},
+           {"another epoch after a load", 0.05,
+            [](const Acts& c) {
+              return has_in_order(c, {ActKind::save, ActKind::load, ActKind::epoch, ActKind::draw});
+            }},
+           {"two copies that draw", 0.15,
+            [](const Acts& c) {
+              return has_in_order(c, {ActKind::copy, ActKind::draw, ActKind::turn, ActKind::draw});
+            }},
+           {"a dataset that changes its size", 0.1,
+            [](const Acts& c) {
+              return has_in_order(c, {ActKind::resize, ActKind::draw});
+            }}},
   });
 }
 

@@ -96,13 +96,13 @@ class Wrapped : public Replica {
   }
   std::shared_ptr<void> no_sync() override { return std::make_shared<NoSyncGuard>(ddp_.no_sync()); }
   void parameters_changed_unreported() override {}
-  void join(const std::string& kind, const std::function<void()>& steps,
+  void join(JoinKind kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
     std::vector<std::shared_ptr<Joinable>> joinables;
     if (optimizer != nullptr) joinables.push_back(joinable_of(*optimizer));
-    auto join = ddp_.join({.throw_on_early_termination = kind == "throws",
-                           .divide_by_initial_world_size = kind != "live",
-                           .enable = kind != "disabled"},
+    auto join = ddp_.join({.throw_on_early_termination = kind == JoinKind::throws,
+                           .divide_by_initial_world_size = kind != JoinKind::live,
+                           .enable = kind != JoinKind::disabled},
                           std::move(joinables));
     steps();
     join.finish();

@@ -42,19 +42,19 @@ class OwnWork : public CommunicationHook {
 };
 
 std::shared_ptr<CommunicationHook> inner(const HookOptions& options, const Group& group) {
-  if (options.kind == "fp16_compress") return fp16_compress_hook();
-  if (options.kind == "bf16_compress") return bf16_compress_hook();
-  if (options.kind == "noop") return noop_hook();
-  if (options.kind == "quantize") return quantize_hook(options.chunk);
-  if (options.kind == "power_sgd")
+  if (options.kind == HookKind::fp16_compress) return fp16_compress_hook();
+  if (options.kind == HookKind::bf16_compress) return bf16_compress_hook();
+  if (options.kind == HookKind::noop) return noop_hook();
+  if (options.kind == HookKind::quantize) return quantize_hook(options.chunk);
+  if (options.kind == HookKind::power_sgd)
     return std::make_shared<PowerSgd>(
         PowerSgdOptions{.matrix_approximation_rank = options.matrix_rank,
                         .start_power_sgd_iter = options.start,
                         .min_compression_rate = 1.0,
                         .use_error_feedback = options.use_error_feedback,
                         .warm_start = options.warm_start});
-  if (options.kind == "gathered") return std::make_shared<Gathered>();
-  if (options.kind == "own_work") return std::make_shared<OwnWork>(group);
+  if (options.kind == HookKind::gathered) return std::make_shared<Gathered>();
+  if (options.kind == HookKind::own_work) return std::make_shared<OwnWork>(group);
   return all_reduce_hook();
 }
 
@@ -84,9 +84,9 @@ PowerSgd& power_sgd_of(CommunicationHook& hook) {
 
 std::shared_ptr<CommunicationHook> hook_of(const HookOptions& options, const Group& group) {
   auto hook = inner(options, group);
-  if (options.around == "none") return hook;
-  auto outer =
-      options.around == "fp16_compress" ? fp16_compress_hook(hook) : bf16_compress_hook(hook);
+  if (options.around == HookCompression::none) return hook;
+  auto outer = options.around == HookCompression::fp16_compress ? fp16_compress_hook(hook)
+                                                                : bf16_compress_hook(hook);
   return std::make_shared<Around>(std::move(outer), std::move(hook));
 }
 

@@ -141,20 +141,21 @@ Checkpoints lockstep_checkpoints() {
 }
 
 std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& group) {
-  const std::map<std::string, ReduceOp> reductions{
-      {"sum", ReduceOp::SUM}, {"avg", ReduceOp::AVG},   {"product", ReduceOp::PRODUCT},
-      {"min", ReduceOp::MIN}, {"max", ReduceOp::MAX},   {"band", ReduceOp::BAND},
-      {"bor", ReduceOp::BOR}, {"bxor", ReduceOp::BXOR},
-  };
+  const std::map<ReductionKind, ReduceOp> reductions{{ReductionKind::sum, ReduceOp::SUM},
+                                                     {ReductionKind::avg, ReduceOp::AVG},
+                                                     {ReductionKind::product, ReduceOp::PRODUCT},
+                                                     {ReductionKind::min, ReduceOp::MIN},
+                                                     {ReductionKind::max, ReduceOp::MAX}};
   const GivesBack what_it_keeps(group);
   const CollectiveOptions options{.name = "of the program", .timeout = {}};
-  if (call.name == "all_gather") return all_gather(group, call.tensor, options);
-  if (call.name == "gather") return gather(group, call.tensor, call.root, options);
-  if (call.name == "broadcast") broadcast(group, call.tensor, call.root, options);
-  if (call.name == "scatter") scatter(group, call.tensor, call.parts, call.root, options);
-  if (call.name == "all_reduce")
+  if (call.kind == CollectiveKind::all_gather) return all_gather(group, call.tensor, options);
+  if (call.kind == CollectiveKind::gather) return gather(group, call.tensor, call.root, options);
+  if (call.kind == CollectiveKind::broadcast) broadcast(group, call.tensor, call.root, options);
+  if (call.kind == CollectiveKind::scatter)
+    scatter(group, call.tensor, call.parts, call.root, options);
+  if (call.kind == CollectiveKind::all_reduce)
     all_reduce(group, call.tensor, reductions.at(call.reduction), options);
-  if (call.name == "reduce")
+  if (call.kind == CollectiveKind::reduce)
     reduce(group, call.tensor, call.root, reductions.at(call.reduction), options);
   return {};
 }

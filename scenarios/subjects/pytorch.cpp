@@ -98,10 +98,10 @@ class ByPythonsDdp final : public Replica {
   std::shared_ptr<void> no_sync() override {
     return asked([&] { return wrapped_->no_sync(); });
   }
-  void join(const std::string& kind, const std::function<void()>& steps,
+  void join(JoinKind kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
     asked([&] {
-      wrapped_->join(kind, steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
+      wrapped_->join(word_of(kind), steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
     });
   }
   void update_process_group(const Group& group) override {
@@ -214,13 +214,14 @@ Subject pytorch_subject() {
       .sharded_optimizer = pytorch_sharded_optimizer,
       .collective =
           [](const ProgramCollective& call, const Group& group) {
-            const bool sums = call.reduction == "sum" || call.reduction == "avg";
-            if (call.name != "all_reduce" || !sums)
+            const bool sums =
+                call.reduction == ReductionKind::sum || call.reduction == ReductionKind::avg;
+            if (call.kind != CollectiveKind::all_reduce || !sums)
               throw Unsupported("of torch.distributed's collectives only sums are called");
             // Over Gloo, too, which has no sums of bool and of int16.
             if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4)
               throw Unsupported("only contiguous tensors of 32 and 64 bits are given to PyTorch");
-            pytorch::loaded().all_reduce(call.tensor, call.reduction, group);
+            pytorch::loaded().all_reduce(call.tensor, word_of(call.reduction), group);
             return std::vector<at::Tensor>();
           },
       .random_split = [](auto size, auto& shares,

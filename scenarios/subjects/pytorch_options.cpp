@@ -22,7 +22,7 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
 }
 
 void refuse_waits_in_callbacks(const WrapOptions& options, const Group& group) {
-  if (options.hook && options.hook->kind == "power_sgd" &&
+  if (options.hook && options.hook->kind == HookKind::power_sgd &&
       group->getBackend(c10::kCPU)->getBackendName() == "gloo")
     throw Unsupported(
         "PyTorch's powerSGD_hook waits for a collective in another's callback, for which the one "
@@ -49,8 +49,8 @@ pytorch::Values keywords_of(const WrapOptions& options) {
 }
 
 pytorch::Values values_of(const HookOptions& options) {
-  return {{"kind", options.kind},
-          {"around", options.around},
+  return {{"kind", word_of(options.kind)},
+          {"around", word_of(options.around)},
           {"matrix_rank", options.matrix_rank},
           {"start", options.start},
           {"use_error_feedback", options.use_error_feedback},

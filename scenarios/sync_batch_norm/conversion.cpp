@@ -47,7 +47,7 @@ void train(const Converted& c, const NormLayers& norms, const ModulePtr& root, i
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<int64_t> shape{kSamples, layers[i].channels};
     shape.resize(static_cast<size_t>(2 + layers[i].axes), kSide);
-    norms.forward(*modules[i], torch::full(shape, fed(c, rank), dtype_named(layers[i].dtype)));
+    norms.forward(*modules[i], torch::full(shape, fed(c, rank), scalar_type(layers[i].dtype)));
   }
 }
 
@@ -103,16 +103,18 @@ void program(const Converted& c, RankContext& here) {
   record(c, here, root, "");
   bool is_converted = false;
   for (size_t act = 0; act < c.acts.size(); ++act) {
-    const auto& what = c.acts[act];
-    here.enter(static_cast<int>(act) + 1, what);
+    const auto what = c.acts[act];
+    here.enter(static_cast<int>(act) + 1, word_of(what));
     ModulePtr copy;
-    if (what == "convert") root = norms.convert(root, here.group());
-    if (what == "revert" && is_converted) root = norms.revert(root);
-    if (what == "convert" || what == "revert") is_converted = what == "convert";
-    if (what == "train") train(c, norms, root, here.rank());
-    if (what == "turn")
+    if (what == ConvertedAct::convert) root = norms.convert(root, here.group());
+    if (what == ConvertedAct::revert && is_converted) root = norms.revert(root);
+    if (what == ConvertedAct::convert || what == ConvertedAct::revert)
+      is_converted = what == ConvertedAct::convert;
+    if (what == ConvertedAct::train) train(c, norms, root, here.rank());
+    if (what == ConvertedAct::turn)
       for (const auto& each : called(c, root)) each->train(!each->is_training());
-    if (what == "copy") copy = overwritten_copy(c, norms, root, is_converted, here.rank());
+    if (what == ConvertedAct::copy)
+      copy = overwritten_copy(c, norms, root, is_converted, here.rank());
     here.enter(static_cast<int>(act) + 1, kAfter);
     record(c, here, root, "");
     if (copy) record(c, here, copy, kCopied);
@@ -131,7 +133,7 @@ double moved(const Converted& c, const Place& place, double now, bool is_convert
 }
 
 TensorValue filled(const Place& place, double value) {
-  return recorded(torch::full({place.channels}, value, at::kDouble), dtype_named(place.dtype));
+  return recorded(torch::full({place.channels}, value, at::kDouble), scalar_type(place.dtype));
 }
 
 Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History& h) {
@@ -141,9 +143,10 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
   bool is_converted = false;
   const auto built = h.row({0, kAfter}, kState).by_rank;
   for (size_t act = 0; act <= c.acts.size(); ++act) {
-    const auto what = act == 0 ? std::string() : c.acts[act - 1];
-    if (what == "convert" || what == "revert") is_converted = what == "convert";
-    if (what == "turn")
+    const auto what = act == 0 ? std::nullopt : std::optional(c.acts[act - 1]);
+    if (what == ConvertedAct::convert || what == ConvertedAct::revert)
+      is_converted = what == ConvertedAct::convert;
+    if (what == ConvertedAct::turn)
       for (auto& each : layers) each.evaluates = !each.evaluates;
     const Moment at{static_cast<int>(act), kAfter};
     std::vector<int64_t> modes;
@@ -158,7 +161,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
         const auto move = [&](double now) {
           return moved(c, place, now, is_converted, static_cast<int>(rank));
         };
-        if (what == "train") means[i][rank] = move(means[i][rank]);
+        if (what == ConvertedAct::train) means[i][rank] = move(means[i][rank]);
         expected.push_back(filled(place, means[i][rank]));
         of_copy.push_back(filled(place, move(kOverwritten)));
       }
@@ -167,7 +170,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
         rows.push_back({.row = h.row(at, name_of(i, "running mean")),
                         .expected = expected,
                         .bounds = {bound}});
-      if (what != "copy") continue;
+      if (what != ConvertedAct::copy) continue;
       rows.push_back(
           {.row = h.row(at, std::string(kCopied) + kModes), .expected = {int64_values(modes)}});
       rows.push_back({.row = h.row(at, kCopied + name_of(i, "weight")),
@@ -186,15 +189,16 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
   return {};
 }
 
-const std::vector<std::string> kTour{"train", "convert", "train", "copy",
-                                     "turn",  "revert",  "train", "copy"};
+const std::vector kTour{ConvertedAct::train, ConvertedAct::convert, ConvertedAct::train,
+                        ConvertedAct::copy,  ConvertedAct::turn,    ConvertedAct::revert,
+                        ConvertedAct::train, ConvertedAct::copy};
 
 std::vector<Converted> every_small_one() {
   std::vector<Converted> all;
-  for (const char* in : {"sequential", "list", "dict", "member"})
+  for (const auto in : {Container::sequential, Container::list, Container::dict, Container::member})
     for (const bool own : {false, true})
       for (const int axes : {1, 2, 3})
-        for (const char* frozen : {"none", "weight", "all"})
+        for (const auto frozen : {FrozenPart::none, FrozenPart::weight, FrozenPart::all})
           all.push_back({.world = {.size = 2},
                          .acts = kTour,
                          .layers = {{.in = in, .own = own, .axes = axes, .frozen = frozen},
@@ -208,18 +212,22 @@ rc::Gen<Converted> cases() {
   using rc::gen::inRange;
   const auto seldom = rc::gen::weightedElement<bool>({{4, false}, {1, true}});
   const auto place = gen::build<Place>(
-      set(&Place::in, element<std::string>("sequential", "list", "dict", "member")),
+      set(&Place::in, element<Container>(Container::sequential, Container::list, Container::dict,
+                                         Container::member)),
       set(&Place::own), set(&Place::axes, inRange(1, 4)), set(&Place::channels, inRange(1, 6)),
-      set(&Place::frozen, element<std::string>("none", "none", "weight", "all")),
+      set(&Place::frozen, element<FrozenPart>(FrozenPart::none, FrozenPart::none,
+                                              FrozenPart::weight, FrozenPart::all)),
       set(&Place::tracks, gen::map(seldom, [](bool off) { return !off; })),
       set(&Place::evaluates, seldom),
-      set(&Place::dtype, element<std::string>("float32", "float64")));
+      set(&Place::dtype, element<Dtype>(Dtype::float32, Dtype::float64)));
   return gen::build<Converted>(
       set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
-          gen::lists(2, 8,
-                     element<std::string>("convert", "convert", "revert", "revert", "turn", "turn",
-                                          "train", "copy"))),
+          gen::lists(
+              2, 8,
+              element<ConvertedAct>(ConvertedAct::convert, ConvertedAct::convert,
+                                    ConvertedAct::revert, ConvertedAct::revert, ConvertedAct::turn,
+                                    ConvertedAct::turn, ConvertedAct::train, ConvertedAct::copy))),
       set(&Converted::layers, gen::lists(1, 4, place)));
 }
 
@@ -244,7 +252,7 @@ Scenario conversion() {
       .must_catch = {"conversion_overlooks_dicts", "conversion_unfreezes",
                      "reversal_brings_back_the_old_mode"},
       .draws = 60,
-      .start = {.world = {.size = 2}, .acts = {"convert", "train"}},
+      .start = {.world = {.size = 2}, .acts = {ConvertedAct::convert, ConvertedAct::train}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
@@ -252,21 +260,24 @@ Scenario conversion() {
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Converted>},
                  {"a layer in a dict", 0.2,
                   [](const Converted& c) {
-                    return has(c, [](const Place& place) { return place.in == "dict"; });
+                    return has(c, [](const Place& place) { return place.in == Container::dict; });
                   }},
                  {"a frozen layer", 0.2,
                   [](const Converted& c) {
-                    return has(c, [](const Place& place) { return place.frozen != "none"; });
+                    return has(c,
+                               [](const Place& place) { return place.frozen != FrozenPart::none; });
                   }},
                  {"a reversal after a change of mode", 0.05,
                   [](const Converted& c) {
-                    const auto converts = std::find(c.acts.begin(), c.acts.end(), "convert");
-                    const auto turns = std::find(converts, c.acts.end(), "turn");
-                    return std::find(turns, c.acts.end(), "revert") != c.acts.end();
+                    const auto converts =
+                        std::find(c.acts.begin(), c.acts.end(), ConvertedAct::convert);
+                    const auto turns = std::find(converts, c.acts.end(), ConvertedAct::turn);
+                    return std::find(turns, c.acts.end(), ConvertedAct::revert) != c.acts.end();
                   }},
                  {"a copy", 0.15,
                   [](const Converted& c) {
-                    return std::find(c.acts.begin(), c.acts.end(), "copy") != c.acts.end();
+                    return std::find(c.acts.begin(), c.acts.end(), ConvertedAct::copy) !=
+                           c.acts.end();
                   }}},
   });
 }

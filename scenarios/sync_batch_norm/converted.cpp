@@ -9,8 +9,8 @@ namespace lockstep::scenarios::sync_batch_norm {
 std::vector<Place> layers_of(const Converted& c) {
   auto layers = c.layers.empty() ? std::vector<Place>{{}} : c.layers;
   for (auto& each : layers) {
-    if (each.in == "member") each.own = true;
-    if (each.in == "sequential") each.own = false;
+    if (each.in == Container::member) each.own = true;
+    if (each.in == Container::sequential) each.own = false;
   }
   return layers;
 }
@@ -24,13 +24,13 @@ torch::nn::BatchNormOptions options_of(const Place& place) {
 }
 
 void set_state(const Place& place, torch::nn::Module& layer) {
-  layer.to(dtype_named(place.dtype));
+  layer.to(scalar_type(place.dtype));
   // to() has converted the counter as well.
   if (place.tracks)
     layer.named_buffers()["num_batches_tracked"].set_data(torch::zeros({}, at::kLong));
   for (auto& each : layer.named_parameters())
-    each.value().set_requires_grad(place.frozen == "none" ||
-                                   (place.frozen == "weight" && each.key() != "weight"));
+    each.value().set_requires_grad(place.frozen == FrozenPart::none ||
+                                   (place.frozen == FrozenPart::weight && each.key() != "weight"));
   layer.train(!place.evaluates);
 }
 
@@ -61,9 +61,9 @@ class Built {
         set_state(place, *layer);
         return layer;
       };
-      if (place.in == "member") members_->push_back(std::make_shared<Holder>(own));
-      if (place.own && place.in == "list") list_->push_back(own());
-      if (place.own && place.in == "dict") put(own());
+      if (place.in == Container::member) members_->push_back(std::make_shared<Holder>(own));
+      if (place.own && place.in == Container::list) list_->push_back(own());
+      if (place.own && place.in == Container::dict) put(own());
       if (place.own) continue;
       if (place.axes == 1) add(place, norm_of<BatchNorm1d>(place));
       if (place.axes == 2) add(place, norm_of<BatchNorm2d>(place));
@@ -81,9 +81,9 @@ class Built {
  private:
   template <class Norm>
   void add(const Place& place, Norm norm) {
-    if (place.in == "sequential") sequential_->push_back(norm);
-    if (place.in == "list") list_->push_back(norm.ptr());
-    if (place.in == "dict") put(norm.ptr());
+    if (place.in == Container::sequential) sequential_->push_back(norm);
+    if (place.in == Container::list) list_->push_back(norm.ptr());
+    if (place.in == Container::dict) put(norm.ptr());
   }
   void put(const ModulePtr& layer) {
     torch::OrderedDict<std::string, ModulePtr> one;
@@ -111,10 +111,11 @@ std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root) {
   size_t in_sequential = 0, in_list = 0, in_dict = 0, in_members = 0;
   std::vector<ModulePtr> out;
   for (const auto& place : layers_of(c)) {
-    if (place.in == "sequential") out.push_back(sequential.ptr(in_sequential++));
-    if (place.in == "list") out.push_back(list.ptr(in_list++));
-    if (place.in == "dict") out.push_back(dict["norm" + std::to_string(in_dict++)]);
-    if (place.in == "member") out.push_back(members.ptr(in_members++)->named_children()["norm"]);
+    if (place.in == Container::sequential) out.push_back(sequential.ptr(in_sequential++));
+    if (place.in == Container::list) out.push_back(list.ptr(in_list++));
+    if (place.in == Container::dict) out.push_back(dict["norm" + std::to_string(in_dict++)]);
+    if (place.in == Container::member)
+      out.push_back(members.ptr(in_members++)->named_children()["norm"]);
   }
   return out;
 }

@@ -3,46 +3,50 @@
 
 #include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::sync_batch_norm {
 
 inline constexpr double kMovingHalf = 0.5;  // the momentum of its layers
 
+enum class Container { sequential, list, dict, member };
+
 struct Place {
-  std::string in = "sequential";  // or a list, a dict, or a member of a class
+  Container in = Container::sequential;  // or a list, a dict, or a member of a class
   // True: of the subject's own class, as every member is; in a sequence it is LibTorch's.
   bool own = false;
   int axes = 1;  // behind the channels
   int channels = 1;
-  std::string frozen = "none";
+  FrozenPart frozen = FrozenPart::none;
   bool tracks = true;  // running statistics
   bool evaluates = false;
-  std::string dtype = "float32";
+  Dtype dtype = Dtype::float32;
   auto operator<=>(const Place&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("in", &Place::in, one_of("sequential|list|dict|member")),
+    return std::tuple{field("in", &Place::in),
                       field("own", &Place::own),
                       field("axes", &Place::axes, between(1, 3)),
                       field("channels", &Place::channels, between(1, 600)),
-                      field("frozen", &Place::frozen, one_of("none|weight|all")),
+                      field("frozen", &Place::frozen),
                       field("tracks", &Place::tracks),
                       field("evaluates", &Place::evaluates),
-                      field("dtype", &Place::dtype, one_of("float32|float64"))};
+                      field("dtype", &Place::dtype, one_of<Dtype::float32, Dtype::float64>)};
   }
 };
 
-// Acts: conversions, reversals, training steps, copies, and "turn", which puts layers in training
+enum class ConvertedAct { convert, revert, train, copy, turn };
+
+// Acts: conversions, reversals, training steps, copies, and turns, which puts layers in training
 // into evaluation mode, and the others back.
 struct Converted {
   WorldSpec world;
-  std::vector<std::string> acts;
+  std::vector<ConvertedAct> acts;
   std::vector<Place> layers;  // empty: one
   auto operator<=>(const Converted&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Converted::world),
-        field("acts", &Converted::acts, at_most(8, one_of("convert|revert|train|copy|turn"))),
-        field("layers", &Converted::layers, at_most(8, {}))};
+    return std::tuple{field("world", &Converted::world),
+                      field("acts", &Converted::acts, at_most(8, {})),
+                      field("layers", &Converted::layers, at_most(8, {}))};
   }
 };
 

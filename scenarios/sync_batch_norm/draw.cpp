@@ -11,9 +11,9 @@ namespace {
 // Averages far from zero and from the variance, in every dtype.
 std::vector<Layer> every_far_average() {
   std::vector<Layer> all;
-  for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
+  for (const auto dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16})
     for (const int average_log2 : {14, 12, 6})
-      for (const char* values : {"exact", "real"})
+      for (const auto values : {Values::exact, Values::real})
         all.push_back({.world = {.size = 2},
                        .norm = {.channels = 2},
                        .spatial = {2, 2},
@@ -28,7 +28,7 @@ std::vector<Layer> every_far_average() {
 // Deviations from eps' root to a hundredth of it, and averages ten thousand times the deviation.
 std::vector<Layer> every_small_deviation() {
   std::vector<Layer> all;
-  for (const char* dtype : {"float32", "float64", "float16"})
+  for (const auto dtype : {Dtype::float32, Dtype::float64, Dtype::float16})
     for (const int spread_log2 : {-4, -8, -12})
       for (const int64_t eps_log2 : {-17, -8})
         all.push_back({.world = {.size = 3},
@@ -37,9 +37,9 @@ std::vector<Layer> every_small_deviation() {
                        .spread_log2 = spread_log2,
                        .samples = {2, 1, 3},
                        .dtype = dtype,
-                       .values = "real",
+                       .values = Values::real,
                        .seed = 6});
-  for (const char* dtype : {"float32", "float64"})
+  for (const auto dtype : {Dtype::float32, Dtype::float64})
     all.push_back({.world = {.size = 2},
                    .norm = {.channels = 2},
                    .spatial = {2, 2},
@@ -58,14 +58,14 @@ std::vector<Layer> every_large_one() {
     all.push_back({.world = {.size = 2},
                    .norm = {.channels = channels},
                    .samples = {3, 2},
-                   .values = "real",
+                   .values = Values::real,
                    .seed = 8});
   for (const int world : {1, 3})
     all.push_back({.world = {.size = world},
                    .norm = {.channels = 2},
                    .spatial = {16, 16},
                    .samples = world == 1 ? std::vector<int>{400} : std::vector<int>{300, 0, 100},
-                   .values = "real",
+                   .values = Values::real,
                    .seed = 8});
   return all;
 }
@@ -73,10 +73,10 @@ std::vector<Layer> every_large_one() {
 // More values per channel than half precision can count, and than one thread takes.
 std::vector<Layer> every_one_that_threads_share() {
   std::vector<Layer> all;
-  for (const char* dtype : {"float16", "bfloat16", "float32"})
+  for (const auto dtype : {Dtype::float16, Dtype::bfloat16, Dtype::float32})
     for (const auto& [spatial, samples] : {std::pair(std::vector{33, 64}, std::vector{1, 4}),
                                            std::pair(std::vector{7}, std::vector{1000, 301})})
-      for (const char* layout : {"contiguous", "channels_last"})
+      for (const auto layout : {LayerLayout::contiguous, LayerLayout::channels_last})
         all.push_back({.world = {.size = 2},
                        .norm = {.channels = 17},
                        .spatial = spatial,
@@ -84,7 +84,7 @@ std::vector<Layer> every_one_that_threads_share() {
                        .dtype = dtype,
                        .threads = 3,
                        .layout = layout,
-                       .values = "real",
+                       .values = Values::real,
                        .seed = 15});
   return all;
 }
@@ -94,7 +94,7 @@ std::vector<Layer> every_fewest_values() {
   std::vector<Layer> all;
   for (const int world : {1, 2, 5})
     for (const auto& samples : std::vector<std::vector<int>>{{2, 0, 0, 0, 0}, {1, 1, 0, 0, 0}})
-      for (const char* values : {"exact", "real"})
+      for (const auto values : {Values::exact, Values::real})
         if (world > 1 || samples.front() == 2)
           all.push_back({.world = {.size = world},
                          .steps = 2,
@@ -115,17 +115,19 @@ std::vector<Layer> every_layer() {
   for (const int world : {2, 3})
     for (const auto& samples : std::vector<std::vector<int>>{{}, {1}, {6, 2}, {0, 4}, {0}})
       for (const auto& spatial : std::vector<std::vector<int>>{{}, {2, 2}})
-        for (const char* upstream : {"all", "none", "some"})
+        for (const auto upstream : {Upstream::all, Upstream::none, Upstream::some})
           all.push_back({.world = {.size = world},
                          .norm = {.channels = 2},
                          .spatial = spatial,
                          .samples = samples,
                          .upstream = upstream,
-                         .values = world == 2 ? "exact" : "real",
+                         .values = world == 2 ? Values::exact : Values::real,
                          .seed = 3});
-  for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
-    for (const char* layout : {"contiguous", "channels_last", "strided"})
-      for (const char* gradient_layout : {"contiguous", "channels_last", "strided"})
+  for (const auto dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16})
+    for (const auto layout :
+         {LayerLayout::contiguous, LayerLayout::channels_last, LayerLayout::strided})
+      for (const auto gradient_layout :
+           {LayerLayout::contiguous, LayerLayout::channels_last, LayerLayout::strided})
         all.push_back({.world = {.size = 2},
                        .norm = {.channels = 3},
                        .spatial = {2, 3},
@@ -133,7 +135,7 @@ std::vector<Layer> every_layer() {
                        .dtype = dtype,
                        .layout = layout,
                        .gradient_layout = gradient_layout,
-                       .values = "real",
+                       .values = Values::real,
                        .seed = 4});
   return all;
 }
@@ -163,7 +165,8 @@ rc::Gen<Layer> drawn_layers() {
   using rc::gen::inRange;
   using Sizes = std::vector<int>;
   const auto samples = gen::lists(0, 3, inRange(0, 7));
-  const auto layouts = element<std::string>("contiguous", "channels_last", "strided");
+  const auto layouts =
+      element(LayerLayout::contiguous, LayerLayout::channels_last, LayerLayout::strided);
   const auto any = gen::build<Layer>(
       set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
@@ -171,18 +174,21 @@ rc::Gen<Layer> drawn_layers() {
                                {}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}, {7}, {3, 3}, {17}})),
       set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)),
       set(&Layer::spread_log2, element(0, 0, 0, -4, -8, -12)), set(&Layer::samples, samples),
-      set(&Layer::upstream, element<std::string>("all", "none", "some")),
-      set(&Layer::frozen, element<std::string>("none", "none", "weight", "bias", "both")),
+      set(&Layer::upstream, element<Upstream>(Upstream::all, Upstream::none, Upstream::some)),
+      set(&Layer::frozen,
+          element<FrozenOfLayer>(FrozenOfLayer::none, FrozenOfLayer::none, FrozenOfLayer::weight,
+                                 FrozenOfLayer::bias, FrozenOfLayer::both)),
       set(&Layer::half_parameters), set(&Layer::threads, element(1, 1, 2, 3, 4)),
-      set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
+      set(&Layer::dtype,
+          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
-      set(&Layer::values, element<std::string>("exact", "real")),
+      set(&Layer::values, element<Values>(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
     if (c.average_log2 > 0) c.spread_log2 = 0;  // rounding would decide the deviation
-    if (c.dtype != "float16" && c.dtype != "bfloat16") c.half_parameters = false;
-    if (!c.norm.affine) c.frozen = "none";
+    if (!is_half(c.dtype)) c.half_parameters = false;
+    if (!c.norm.affine) c.frozen = FrozenOfLayer::none;
     if (c.norm.cumulative) c.norm.zero_momentum = false;
     return c;
   });

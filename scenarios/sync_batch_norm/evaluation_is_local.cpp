@@ -166,7 +166,7 @@ std::vector<Layer> every_small_one() {
   std::vector<Layer> all;
   for (const int world : {1, 2, 3})
     for (const bool tracked : {true, false})
-      for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
+      for (const auto dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16})
         for (const uint64_t seed : {3u, 4u})
           all.push_back({.world = {.size = world},
                          .steps = 2,
@@ -174,10 +174,10 @@ std::vector<Layer> every_small_one() {
                          .spatial = {2},
                          .samples = {6, 2},
                          .dtype = dtype,
-                         .values = "real",
+                         .values = Values::real,
                          .seed = seed});
   // No tensor wider than the batch, in which a subject might keep its average and deviation.
-  for (const char* dtype : {"float16", "bfloat16"})
+  for (const auto dtype : {Dtype::float16, Dtype::bfloat16})
     for (const uint64_t seed : {3u, 4u, 5u, 6u})
       all.push_back({.world = {.size = 2},
                      .norm = {.channels = 3, .affine = false, .track_running_stats = false},
@@ -185,7 +185,7 @@ std::vector<Layer> every_small_one() {
                      .average_log2 = 3,
                      .samples = {6, 2},
                      .dtype = dtype,
-                     .values = "real",
+                     .values = Values::real,
                      .seed = seed});
   return all;
 }
@@ -210,8 +210,9 @@ rc::Gen<Layer> layers() {
                             set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(3, inRange(2, 7))),
-      set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
-      set(&Layer::values, element<std::string>("exact", "real")),
+      set(&Layer::dtype,
+          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
+      set(&Layer::values, element<Values>(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -175,7 +175,7 @@ std::vector<Layer> every_small_one() {
   std::vector<Layer> all;
   for (const int world : {1, 2, 3, 5})
     for (const auto& samples : std::vector<std::vector<int>>{{}, {6, 2}, {0, 4}})
-      for (const char* dtype : {"float32", "float64"})
+      for (const auto dtype : {Dtype::float32, Dtype::float64})
         if (world > 1 || samples.empty() || samples.front() > 0)
           all.push_back({.world = {.size = world},
                          .steps = 2,
@@ -183,7 +183,7 @@ std::vector<Layer> every_small_one() {
                          .spatial = {2},
                          .samples = samples,
                          .dtype = dtype,
-                         .values = "real",
+                         .values = Values::real,
                          .seed = 15});
   return all;
 }
@@ -204,8 +204,8 @@ rc::Gen<Layer> layers() {
                                   set(&NormOptions::eps_log2, inRange<int64_t>(-10, 2)))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{2}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(2, inRange(1, 7))),
-      set(&Layer::dtype, element<std::string>("float32", "float64")),
-      set(&Layer::values, element<std::string>("exact", "real")),
+      set(&Layer::dtype, element<Dtype>(Dtype::float32, Dtype::float64)),
+      set(&Layer::values, element<Values>(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -85,7 +85,7 @@ class ConvolutionAnd : public Model {
 
 // The rank that throws before a step's forward; -1: none.
 int throwing(const UnderDdp& c, int step) {
-  if (c.throwing.empty() || c.norm == "plain") return -1;
+  if (c.throwing.empty() || c.norm == NormKind::plain) return -1;
   const auto rank = c.throwing[static_cast<size_t>(step) % c.throwing.size()];
   return rank < 0 ? -1 : rank % c.world.size;
 }
@@ -106,7 +106,7 @@ void throw_and_begin_anew(ConvolutionAnd& model, Replica& replica, bool throws,
 }
 
 void program(const UnderDdp& c, RankContext& here) {
-  const bool is_plain = c.norm == "plain";
+  const bool is_plain = c.norm == NormKind::plain;
   const auto model = std::make_shared<ConvolutionAnd>(
       is_plain ? std::make_shared<Plain>() : lockstep::sync_batch_norm(here, kNorm));
   const auto replica = wrap(here, model, {.broadcast_buffers = c.broadcast_buffers});
@@ -132,7 +132,7 @@ ByRank shown(const ByStep& steps, int step, const std::string& name) {
 }
 
 Explanations explained(const UnderDdp& c, int step, const std::string& name) {
-  if (c.norm == "synchronised") {
+  if (c.norm == NormKind::synchronised) {
     Explanations out{recorded_instead(
         {"running_statistics_local",
          "running statistics that moved towards the rank's own batch, not the whole one"},
@@ -152,7 +152,7 @@ Explanations explained(const UnderDdp& c, int step, const std::string& name) {
 }
 
 Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const History& h) {
-  const auto right = c.norm == "plain" ? alone(c, c.broadcast_buffers) : together(c);
+  const auto right = c.norm == NormKind::plain ? alone(c, c.broadcast_buffers) : together(c);
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
     std::vector<Comparison> rows;
@@ -175,14 +175,14 @@ Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const 
 }
 
 Findings synchronised_ones_are_equal(const UnderDdp& c, const History& h) {
-  if (c.norm == "plain") return {};
+  if (c.norm == NormKind::plain) return {};
   return alike("Every rank must hold the same bits of running statistics as the others",
                h.rows("after step"));
 }
 
 // Without this difference the checks would pass whatever plain layers do.
 Findings plain_ones_differ(const UnderDdp& c, const History& h) {
-  if (c.norm == "synchronised" || c.world.size == 1) return {};
+  if (c.norm == NormKind::synchronised || c.world.size == 1) return {};
   for (int step = 0; step < c.steps; ++step) {
     const auto held = h.row({step, "after step"}, kRunningMean).by_rank;
     if (held[0] == held[1])
@@ -196,7 +196,7 @@ Findings plain_ones_differ(const UnderDdp& c, const History& h) {
 std::vector<UnderDdp> every_small_one() {
   std::vector<UnderDdp> all;
   for (const int world : {2, 3, 4})
-    for (const char* norm : {"synchronised", "plain"})
+    for (const auto norm : {NormKind::synchronised, NormKind::plain})
       for (const bool broadcast : {true, false})
         for (const int distance : {1, 10})
           for (const auto& samples : std::vector<std::vector<int>>{{}, {6, 2}})
@@ -222,7 +222,7 @@ rc::Gen<UnderDdp> cases() {
       set(&UnderDdp::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&UnderDdp::steps, inRange(1, 5)), set(&UnderDdp::distance, inRange(1, 11)),
       set(&UnderDdp::samples, gen::lists(3, inRange(1, 7))),
-      set(&UnderDdp::norm, rc::gen::element<std::string>("synchronised", "plain")),
+      set(&UnderDdp::norm, rc::gen::element<NormKind>(NormKind::synchronised, NormKind::plain)),
       set(&UnderDdp::broadcast_buffers),
       set(&UnderDdp::throwing, rc::gen::weightedOneOf<std::vector<int>>(
                                    {{1, rc::gen::just(std::vector<int>{})},
@@ -258,7 +258,8 @@ Scenario keeps_buffers_equal_under_ddp() {
       .labels = {{"three ranks and more", 0.3, has_three_ranks<UnderDdp>},
                  {"batches of unequal size", 0.4,
                   [](const UnderDdp& c) { return differs_between_ranks(c.samples, c.world.size); }},
-                 {"a plain layer", 0.05, [](const UnderDdp& c) { return c.norm == "plain"; }},
+                 {"a plain layer", 0.05,
+                  [](const UnderDdp& c) { return c.norm == NormKind::plain; }},
                  {"a forward that throws on one rank", 0.05,
                   [](const UnderDdp& c) { return throwing(c, 0) >= 0; }},
                  {"no broadcast of buffers", 0.05,

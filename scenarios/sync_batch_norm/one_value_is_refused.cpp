@@ -28,7 +28,7 @@ namespace {
 using namespace sync_batch_norm;
 
 bool input_requires_gradient(const Layer& c, int rank) {
-  return c.upstream == "all" || (c.upstream == "some" && rank % 2 == 0);
+  return c.upstream == Upstream::all || (c.upstream == Upstream::some && rank % 2 == 0);
 }
 
 // Some rank would wait in backward for one that has none.
@@ -130,12 +130,12 @@ std::vector<Layer> every_shape() {
                        .norm = {.channels = 2},
                        .spatial = spatial,
                        .samples = samples,
-                       .values = "real",
+                       .values = Values::real,
                        .seed = 14});
   for (const int world : {2, 3})
     for (const auto& samples : std::vector<std::vector<int>>{{2}, {3, 0, 1}, {0, 2, 0}, {0}})
-      for (const char* upstream : {"all", "some", "none"})
-        for (const char* frozen : {"none", "weight", "both"})
+      for (const auto upstream : {Upstream::all, Upstream::some, Upstream::none})
+        for (const auto frozen : {FrozenOfLayer::none, FrozenOfLayer::weight, FrozenOfLayer::both})
           all.push_back({.world = {.size = world},
                          .norm = {.channels = 2},
                          .samples = samples,
@@ -155,9 +155,13 @@ rc::Gen<Layer> layers() {
                                                 set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(kSpatial)),
       set(&Layer::samples, gen::lists(5, inRange(0, 2))),
-      set(&Layer::upstream, rc::gen::element<std::string>("all", "some", "some", "some", "none")),
-      set(&Layer::frozen, rc::gen::element<std::string>("none", "weight", "bias", "both")),
-      set(&Layer::dtype, rc::gen::element<std::string>("float32", "float64", "float16")),
+      set(&Layer::upstream,
+          rc::gen::element<Upstream>(Upstream::all, Upstream::some, Upstream::some, Upstream::some,
+                                     Upstream::none)),
+      set(&Layer::frozen,
+          rc::gen::element<FrozenOfLayer>(FrozenOfLayer::none, FrozenOfLayer::weight,
+                                          FrozenOfLayer::bias, FrozenOfLayer::both)),
+      set(&Layer::dtype, rc::gen::element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

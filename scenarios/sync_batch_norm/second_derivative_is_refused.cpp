@@ -74,8 +74,8 @@ Findings the_first_backward_is_refused(const Layer& c, const History& h) {
 ByRank nothing_for(const ByRank& right) {
   ByRank out;
   for (auto value : right.values) {
-    out.values.push_back(
-        value_of(torch::empty({0}, torch::TensorOptions(dtype_named(value.dtype)))));
+    out.values.push_back(value_of(torch::empty(
+        {0}, torch::TensorOptions(scalar_type(value_of_word<Dtype>(value.dtype).value())))));
     out.bounds.push_back(value_of(torch::zeros({0}, at::kDouble)));
   }
   return out;
@@ -111,8 +111,8 @@ rc::Gen<Layer> layers() {
                                                 set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<std::vector<int>>{{}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(3, inRange(0, 5))),
-      set(&Layer::dtype, element<std::string>("float32", "float64", "float16")),
-      set(&Layer::values, element<std::string>("exact", "real")),
+      set(&Layer::dtype, element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16)),
+      set(&Layer::values, element<Values>(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};

@@ -15,12 +15,14 @@ namespace lockstep::scenarios::sync_batch_norm {
 inline constexpr int64_t kChannels = 3, kSide = 2;
 inline constexpr NormOptions kNorm{.channels = kChannels, .eps_log2 = -4, .momentum_log2 = -3};
 
+enum class NormKind { synchronised, plain };
+
 struct UnderDdp {
   WorldSpec world;
   int steps = 1;
   int distance = 1;          // between what even ranks and odd ranks are fed
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
-  std::string norm = "synchronised";
+  NormKind norm = NormKind::synchronised;
   bool broadcast_buffers = true;
   // Step by step: the rank whose forward throws, once, before the layer of a step is reached; -1:
   // none. Ranks then begin anew. Read cyclically; where the layer is synchronised.
@@ -31,7 +33,7 @@ struct UnderDdp {
                       field("steps", &UnderDdp::steps, between(1, 100)),
                       field("distance", &UnderDdp::distance, between(1, 100)),
                       field("samples", &UnderDdp::samples, between(1, 64)),
-                      field("norm", &UnderDdp::norm, one_of("synchronised|plain")),
+                      field("norm", &UnderDdp::norm),
                       field("broadcast_buffers", &UnderDdp::broadcast_buffers),
                       field("throwing", &UnderDdp::throwing, between(-1, 63))};
   }

@@ -146,11 +146,12 @@ Findings one_process_trains(const Loop& c, const History& h) {
 }
 
 std::vector<Loop> every_small_one() {
+  using enum OptimizerKind;
   std::vector<Loop> all;
-  for (const char* optimizer :
-       {"sgd", "momentum", "adam", "adamw", "amsgrad", "adagrad", "rmsprop"})
-    for (const char* clip : {"none", "norm", "value"})
-      for (const char* schedule : {"constant", "steps", "warmup"})
+  for (const auto optimizer : {sgd, momentum, adam, adamw, amsgrad, adagrad, rmsprop})
+    for (const auto clip : {Clip::none, Clip::norm, Clip::value})
+      for (const auto schedule :
+           {RateSchedule::constant, RateSchedule::steps, RateSchedule::warmup})
         all.push_back({.world = {.size = 2},
                        .steps = 4,
                        .optimizer = optimizer,
@@ -169,8 +170,9 @@ rc::Gen<Loop> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::weightedElement;
-  using Dtypes = std::vector<std::string>;
-  const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
+  using Dtypes = std::vector<Dtype>;
+  const auto dtypes =
+      element(Dtypes{}, Dtypes{Dtype::float64}, Dtypes{Dtype::float32, Dtype::float64});
   const auto overflow = gen::build<Overflow>(
       set(&Overflow::step, weightedElement<int>({{1, 0}, {3, 1}, {2, 2}, {1, 3}})),
       set(&Overflow::rank, inRange(0, 5)));
@@ -178,11 +180,14 @@ rc::Gen<Loop> cases() {
       set(&Loop::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Loop::steps, inRange(3, 7)),
       set(&Loop::micro_batches, weightedElement<int>({{4, 1}, {2, 2}, {1, 3}})),
-      set(&Loop::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
-                                                 "adagrad", "rmsprop")),
+      set(&Loop::optimizer,
+          element<OptimizerKind>(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                 OptimizerKind::adamw, OptimizerKind::amsgrad,
+                                 OptimizerKind::adagrad, OptimizerKind::rmsprop)),
       set(&Loop::schedule,
-          weightedElement<std::string>({{1, "constant"}, {2, "steps"}, {2, "warmup"}})),
-      set(&Loop::clip, weightedElement<std::string>({{1, "none"}, {2, "norm"}, {2, "value"}})),
+          weightedElement<RateSchedule>(
+              {{1, RateSchedule::constant}, {2, RateSchedule::steps}, {2, RateSchedule::warmup}})),
+      set(&Loop::clip, weightedElement<Clip>({{1, Clip::none}, {2, Clip::norm}, {2, Clip::value}})),
       set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),
       set(&Loop::overflow, overflow), set(&Loop::zero_in_place, arbitrary<bool>()),
       set(&Loop::steps_in_backward, weightedElement<bool>({{2, false}, {1, true}})),
@@ -223,10 +228,11 @@ Scenario is_one_process() {
                  {"clipped gradients", 0.3, clips},
                  {"an optimizer that steps in backward", 0.15,
                   [](const Loop& c) { return c.steps_in_backward; }},
-                 {"a schedule", 0.4, [](const Loop& c) { return c.schedule != "constant"; }},
+                 {"a schedule", 0.4,
+                  [](const Loop& c) { return c.schedule != RateSchedule::constant; }},
                  {"a window of no_sync", 0.25, [](const Loop& c) { return c.micro_batches > 1; }},
                  {"an optimizer with state", 0.5,
-                  [](const Loop& c) { return c.optimizer != "sgd"; }}},
+                  [](const Loop& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });
 }
 

@@ -49,8 +49,8 @@ class LossScale {
 void clip(const Loop& c, const std::vector<at::Tensor>& parameters) {
   constexpr double kNorm = 8, kValue = 3;
   if (!clips(c)) return;
-  if (c.clip == "norm") torch::nn::utils::clip_grad_norm_(parameters, kNorm);
-  if (c.clip == "value") torch::nn::utils::clip_grad_value_(parameters, kValue);
+  if (c.clip == Clip::norm) torch::nn::utils::clip_grad_norm_(parameters, kNorm);
+  if (c.clip == Clip::value) torch::nn::utils::clip_grad_value_(parameters, kValue);
 }
 
 // Before the first step and after each.
@@ -62,13 +62,13 @@ class Schedule {
   }
 
   void step(int made) {
-    if (case_.schedule == "steps") steps_.step();
+    if (case_.schedule == RateSchedule::steps) steps_.step();
     warm_up(made);
   }
 
  private:
   void warm_up(int made) {
-    if (case_.schedule != "warmup") return;
+    if (case_.schedule != RateSchedule::warmup) return;
     for (auto& group : optimizer_.param_groups())
       group.options().set_lr(full_rate_ * (made + 1) / case_.steps);
   }
@@ -98,7 +98,7 @@ bool scales_loss(const Loop& c) {
 }
 
 bool clips(const Loop& c) {
-  return c.clip != "none" && !c.steps_in_backward;
+  return c.clip != Clip::none && !c.steps_in_backward;
 }
 
 bool overflows(const Loop& c) {

@@ -5,6 +5,7 @@
 #include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/parameters.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::training {
 
@@ -19,41 +20,49 @@ struct Overflow {
   }
 };
 
+enum class RateSchedule { constant, steps, warmup };
+
+enum class Clip { none, norm, value };
+
 struct Loop {
   WorldSpec world;
   int steps = 1;
   int micro_batches = 1;  // in a step; all but the last are inside no_sync
-  std::string optimizer = "sgd";
-  std::string schedule = "constant";  // StepLR, every two steps; or a linear warm-up by hand
-  std::string clip = "none";          // averaged gradients, by their norm or value by value
-  bool scales_loss = false;           // and skips steps whose gradients are not finite
-  Overflow overflow;                  // where the loss is scaled
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  RateSchedule schedule =
+      RateSchedule::constant;  // StepLR, every two steps; or a linear warm-up by hand
+  Clip clip = Clip::none;      // averaged gradients, by their norm or value by value
+  bool scales_loss = false;    // and skips steps whose gradients are not finite
+  Overflow overflow;           // where the loss is scaled
   bool zero_in_place = false;
   bool steps_in_backward =
-      false;               // then nothing clips gradients, scales the loss or zeroes in place
-  std::vector<int> sizes;  // elements of each parameter; empty: one of one element
-  std::vector<std::string> dtypes;  // of the parameters, read cyclically; empty: float32
+      false;                  // then nothing clips gradients, scales the loss or zeroes in place
+  std::vector<int> sizes;     // elements of each parameter; empty: one of one element
+  std::vector<Dtype> dtypes;  // of the parameters, read cyclically; empty: float32
   int64_t bucket_cap_bytes = 0;
   bool gradient_as_bucket_view = false;
   uint64_t seed = 0;
   auto operator<=>(const Loop&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Loop::world),
-                      field("steps", &Loop::steps, between(1, 30)),
-                      field("micro_batches", &Loop::micro_batches, between(1, 8)),
-                      field("optimizer", &Loop::optimizer,
-                            one_of("sgd|momentum|adam|adamw|amsgrad|adagrad|rmsprop")),
-                      field("schedule", &Loop::schedule, one_of("constant|steps|warmup")),
-                      field("clip", &Loop::clip, one_of("none|norm|value")),
-                      field("scales_loss", &Loop::scales_loss),
-                      field("overflow", &Loop::overflow),
-                      field("zero_in_place", &Loop::zero_in_place),
-                      field("steps_in_backward", &Loop::steps_in_backward),
-                      field("sizes", &Loop::sizes, between(1, 4096)),
-                      field("dtypes", &Loop::dtypes, one_of("float32|float64"), Cost::numbers),
-                      field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
-                      field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
-                      field("seed", &Loop::seed, {}, Cost::numbers)};
+    return std::tuple{
+        field("world", &Loop::world),
+        field("steps", &Loop::steps, between(1, 30)),
+        field("micro_batches", &Loop::micro_batches, between(1, 8)),
+        field("optimizer", &Loop::optimizer,
+              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
+                     OptimizerKind::rmsprop>),
+        field("schedule", &Loop::schedule),
+        field("clip", &Loop::clip),
+        field("scales_loss", &Loop::scales_loss),
+        field("overflow", &Loop::overflow),
+        field("zero_in_place", &Loop::zero_in_place),
+        field("steps_in_backward", &Loop::steps_in_backward),
+        field("sizes", &Loop::sizes, between(1, 4096)),
+        field("dtypes", &Loop::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
+        field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
+        field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
+        field("seed", &Loop::seed, {}, Cost::numbers)};
   }
 };
 

@@ -74,7 +74,7 @@ TEST(Case, AnEmptyFileIsToldSo) {
 TEST(Case, WorldAndInjectionsAreFoundInAnyShape) {
   const Case c{"x", Json::parse(R"({"world":{"size":4,"injections":[{"kind":"kill","rank":2}]}})")};
   EXPECT_EQ(world_size(c), 4);
-  EXPECT_EQ(world_of(c).injections.at(0).kind, "kill");
+  EXPECT_EQ(world_of(c).injections.at(0).kind, InjectionKind::kill);
   EXPECT_THROW(world_size(Case{"x", Json::parse(R"({"world":{"size":0}})")}), FieldError);
 }
 

@@ -21,10 +21,10 @@ bool has_tied_pair(const Planted& c) {
 }
 
 bool has_kill(const Planted& c) {
-  return std::any_of(c.world.injections.begin(), c.world.injections.end(),
-                     [&](const Injection& one) {
-                       return one.kind == "kill" && one.rank > 0 && one.rank < c.world.size;
-                     });
+  return std::any_of(
+      c.world.injections.begin(), c.world.injections.end(), [&](const Injection& one) {
+        return one.kind == InjectionKind::kill && one.rank > 0 && one.rank < c.world.size;
+      });
 }
 
 int widest(const Planted& c) {
@@ -77,13 +77,13 @@ std::vector<Bug> all_bugs() {
                  [](Planted&) {}});
   all.push_back({"a hook that sums real values",
                  Symptom::wrong_number,
-                 [](const Planted& c) { return c.hook == "sum" && c.values == "real"; },
-                 {.hook = "sum", .values = "real"},
+                 [](const Planted& c) { return c.hook == Hook::sum && c.values == Values::real; },
+                 {.hook = Hook::sum, .values = Values::real},
                  [](Planted&) {}});
   all.push_back({"a peer's death unheard",
                  Symptom::hang,
                  has_kill,
-                 {.world = {.injections = {{.kind = "kill", .rank = 1}}, .size = 2}},
+                 {.world = {.injections = {{.kind = InjectionKind::kill, .rank = 1}}, .size = 2}},
                  [](Planted&) {}});
   all.push_back({"the order of the third hand-over",
                  Symptom::wrong_number,
@@ -166,7 +166,8 @@ rc::Gen<Planted> cases() {
   const auto world = gen::apply(
       [](int size, int kind, int rank, std::vector<int> choices) {
         WorldSpec spec{.size = size};
-        static const char* const kKinds[] = {"delay", "kill", "error"};
+        constexpr InjectionKind kKinds[] = {InjectionKind::delay, InjectionKind::kill,
+                                            InjectionKind::error};
         if (kind < 3) spec.injections = {{.kind = kKinds[kind], .rank = rank % size}};
         spec.schedule.choices = std::move(choices);
         return spec;
@@ -182,21 +183,20 @@ rc::Gen<Planted> cases() {
       world, inRange(1, 31), rc::gen::container<std::vector<PlantedLayer>>(layer),
       rc::gen::container<std::vector<int>>(inRange(0, 9)), inRange(1, 6), inRange(1, 5));
   return gen::apply(
-      [](Planted c, int64_t cap, bool unused, bool view, std::string hook, bool real,
-         uint64_t seed) {
+      [](Planted c, int64_t cap, bool unused, bool view, Hook hook, bool real, uint64_t seed) {
         c.layers.resize(std::min<size_t>(c.layers.size(), 12));
         if (!c.layers.empty() && seed % 7 == 0)
           c.layers.back().tied = static_cast<int>(c.layers.size());
         c.bucket_cap = std::max<int64_t>(0, cap);
         c.find_unused = unused;
         c.as_view = view;
-        c.hook = std::move(hook);
-        c.values = real ? "real" : "exact";
+        c.hook = hook;
+        c.values = real ? Values::real : Values::exact;
         c.seed = seed;
         return c;
       },
       shape, inRange<int64_t>(-20, 40), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(),
-      rc::gen::element<std::string>("none", "half", "sum"), rc::gen::arbitrary<bool>(),
+      rc::gen::element(Hook::none, Hook::half, Hook::sum), rc::gen::arbitrary<bool>(),
       inRange<uint64_t>(0, 1'000'000));
 }
 
@@ -255,16 +255,18 @@ History played(const Bug& bug, const Case& c) {
 
 Planted large_case() {
   Planted c{.world = {.size = 7}, .steps = 30, .micro_batches = 5, .groups = 3, .bucket_cap = 37};
-  c.world.injections = {{.kind = "delay", .rank = 2, .amount = 5}, {.kind = "kill", .rank = 4}};
-  c.world.schedule = {.choices = {3, 1, 2, 0, 6}, .policy = "priority", .changes = 4, .seed = 99};
-  c.world.reduction = "ring";
+  c.world.injections = {{.kind = InjectionKind::delay, .rank = 2, .amount = 5},
+                        {.kind = InjectionKind::kill, .rank = 4}};
+  c.world.schedule = {
+      .choices = {3, 1, 2, 0, 6}, .policy = SchedulePolicy::priority, .changes = 4, .seed = 99};
+  c.world.reduction = ReductionShape::ring;
   c.world.timing = {.slow_links = {{1, 3, 8}}, .slow_ranks = {1, 9}, .latency_ns = 1500};
   for (int layer = 0; layer < 12; ++layer)
     c.layers.push_back({.width = 5 + layer % 4, .bias = layer % 2 == 0, .tied = layer % 3});
   c.parts = {4, 2, 7, 1};
   c.find_unused = c.as_view = true;
-  c.hook = "sum";
-  c.values = "real";
+  c.hook = Hook::sum;
+  c.values = Values::real;
   c.seed = 77'777'777;
   return c;
 }

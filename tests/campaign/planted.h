@@ -21,6 +21,10 @@ struct PlantedLayer {
   }
 };
 
+enum class Hook { none, half, sum };
+
+enum class Values { exact, real };
+
 struct Planted {
   WorldSpec world;
   int steps = 1;
@@ -31,8 +35,8 @@ struct Planted {
   int64_t bucket_cap = 0;
   bool find_unused = false;
   bool as_view = false;
-  std::string hook = "none";
-  std::string values = "exact";
+  Hook hook = Hook::none;
+  Values values = Values::exact;
   uint64_t seed = 0;
   auto operator<=>(const Planted&) const = default;
   static constexpr auto fields() {
@@ -45,8 +49,8 @@ struct Planted {
                       field("bucket_cap", &Planted::bucket_cap, at_least(0)),
                       field("find_unused", &Planted::find_unused),
                       field("as_view", &Planted::as_view),
-                      field("hook", &Planted::hook, one_of("none|half|sum")),
-                      field("values", &Planted::values, one_of("exact|real"), Cost::numbers),
+                      field("hook", &Planted::hook),
+                      field("values", &Planted::values, {}, Cost::numbers),
                       field("seed", &Planted::seed, {}, Cost::numbers)};
   }
 };

@@ -76,21 +76,24 @@ TEST(Draw, SchedulesAreDrawnBesideTheCasesAndChangeNothingElse) {
   const auto plain = drawn(scenario, {.seed = 7});
   const auto scheduled = drawn(scenario, {.seed = 7, .schedules = true});
   ASSERT_EQ(scheduled.size(), plain.size());
-  std::set<std::string> policies, reductions;
+  std::set<SchedulePolicy> policies;
+  std::set<ReductionShape> reductions;
   for (size_t i = 0; i < plain.size(); ++i) {
     EXPECT_EQ(value_of(scheduled[i]), value_of(plain[i]));
     EXPECT_EQ(world_of(plain[i]).schedule, Schedule{});
     policies.insert(world_of(scheduled[i]).schedule.policy);
     reductions.insert(world_of(scheduled[i]).reduction);
   }
-  EXPECT_EQ(policies, (std::set<std::string>{"listed", "priority", "uniform"}));
-  EXPECT_EQ(reductions, (std::set<std::string>{"flat", "permuted", "ring", "tree"}));
+  EXPECT_EQ(policies,
+            (std::set{SchedulePolicy::listed, SchedulePolicy::priority, SchedulePolicy::uniform}));
+  EXPECT_EQ(reductions, (std::set{ReductionShape::flat, ReductionShape::permuted,
+                                  ReductionShape::ring, ReductionShape::tree}));
 }
 
 TEST(Draw, AScheduleThatIsFixedStaysFixed) {
   const auto cases = drawn(holds_unless_one(),
                            {.seed = 7, .schedules = true, .set = {{"world.reduction", "tree"}}});
-  for (const auto& c : cases) EXPECT_EQ(world_of(c).reduction, "tree");
+  for (const auto& c : cases) EXPECT_EQ(world_of(c).reduction, ReductionShape::tree);
 }
 
 TEST(Draw, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
@@ -104,7 +107,7 @@ TEST(Draw, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
     if (!world.injections.empty()) {
       ++count;
       ASSERT_EQ(world.injections.size(), 1u);
-      EXPECT_EQ(world.injections[0].kind, "late");
+      EXPECT_EQ(world.injections[0].kind, InjectionKind::late);
       EXPECT_LT(world.injections[0].rank, world.size);
       EXPECT_GT(world.injections[0].amount, 0);
     }
@@ -120,7 +123,7 @@ TEST(Draw, ACaseWithAnInjectionGetsNoLateResults) {
   const std::string own = R"([{"kind":"kill","rank":0,"collective":1}])";
   const auto cases = drawn(holds_unless_one(),
                            {.seed = 7, .late_results = true, .set = {{"world.injections", own}}});
-  for (const auto& c : cases) EXPECT_EQ(world_of(c).injections.at(0).kind, "kill");
+  for (const auto& c : cases) EXPECT_EQ(world_of(c).injections.at(0).kind, InjectionKind::kill);
 }
 
 // Its cases are about 4 KiB each; a number of another kind is in every tenth.

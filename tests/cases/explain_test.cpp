@@ -37,7 +37,7 @@ TEST(Explain, ANumberHasItsNearestValuesThatPass) {
 
 TEST(Explain, AFieldThatMayHoldAnythingIsSaidToHoldAnything) {
   const auto notes = notes_of({.world = {.size = 2}}, [](const Planted& c) {
-    return c.world.size >= 2 && c.values == "exact" && !c.as_view;
+    return c.world.size >= 2 && c.values == planted::Values::exact && !c.as_view;
   });
   for (const auto* path :
        {"steps", "layers", "parts", "micro_batches", "bucket_cap", "find_unused", "hook", "seed"})
@@ -50,7 +50,8 @@ TEST(Explain, AFieldThatMayHoldAnythingIsSaidToHoldAnything) {
 
 TEST(Explain, AListHasTheNearestOneThatPasses) {
   const auto notes = notes_of(
-      {.world = {.injections = {{.kind = "kill", .rank = 1}}, .size = 2}, .parts = {1, 0}},
+      {.world = {.injections = {{.kind = InjectionKind::kill, .rank = 1}}, .size = 2},
+       .parts = {1, 0}},
       [](const Planted& c) {
         return c.world.injections.size() == 1 && c.parts.size() >= 2 && c.parts[0] > c.parts[1];
       });

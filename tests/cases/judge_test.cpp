@@ -91,7 +91,7 @@ TEST(Judge, AnInjectionThatNeverStrikesIsInconclusive) {
   const auto toy = with(no_finding);
   const auto verdict_of = [&](int rank, bool strikes) {
     Plain planted;
-    planted.world.injections = {{.kind = "delay", .rank = rank}};
+    planted.world.injections = {{.kind = InjectionKind::delay, .rank = rank}};
     std::vector<RankHistory> ranks{ending(kReturned), ending(kReturned)};
     if (strikes) ranks[0].events.push_back({{0, "p"}, planted.world.injections.front()});
     return judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind;
@@ -105,11 +105,11 @@ TEST(Judge, AnInjectionThatNeverStrikesIsInconclusive) {
 TEST(Judge, LateResultsMayFindNothingAndDoNotStandForWhatDidNotStrike) {
   const auto toy = with(no_finding);
   Plain planted;
-  planted.world.injections = {{.kind = "late", .rank = 0}};
+  planted.world.injections = {{.kind = InjectionKind::late, .rank = 0}};
   std::vector<RankHistory> ranks{ending(kReturned), ending(kReturned)};
   EXPECT_EQ(judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind, Kind::pass);
   ranks[0].events.push_back({{0, "p"}, planted.world.injections.front()});
-  planted.world.injections.push_back({.kind = "delay", .rank = 0});
+  planted.world.injections.push_back({.kind = InjectionKind::delay, .rank = 0});
   EXPECT_EQ(judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind, Kind::inconclusive);
 }
 
@@ -124,7 +124,7 @@ TEST(Judge, AHangNamesTheFirstCollectiveThatIsNotDoneEverywhere) {
   const Ending stuck{Ending::Kind::stuck, ""};
   auto waits = reducing(stuck, 2), dropped = reducing(stuck, 2);
   std::get<Collective>(dropped.events.back().what).done = true;
-  const Injection drop{.kind = "drop", .rank = 1, .collective = 0};
+  const Injection drop{.kind = InjectionKind::drop, .rank = 1, .collective = 0};
   dropped.events.insert(dropped.events.end() - 1, {{0, "p"}, drop});
   dropped.events.push_back(
       {{0, "p"},

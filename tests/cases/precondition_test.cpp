@@ -70,7 +70,8 @@ TEST(Precondition, TheKindOfAnInjectionGetsNoSmaller) {
   const auto smaller = scenario_of_structs().smaller(c);
   EXPECT_GE(smaller.size(), 3u);
   for (const auto& each : smaller)
-    for (const auto& injection : world_of(each).injections) EXPECT_EQ(injection.kind, "throw");
+    for (const auto& injection : world_of(each).injections)
+      EXPECT_EQ(injection.kind, InjectionKind::throw_);
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ TEST(Demos, HoldAtBothEndsOfEverySetting) {
     for (const auto& setting : demo.settings) {
       std::vector<std::string> values;
       if (setting.leaf.type == Leaf::Type::truth) values = {"true", "false"};
-      if (setting.leaf.type == Leaf::Type::word) values = split(setting.leaf.allowed.choices, '|');
+      if (setting.leaf.type == Leaf::Type::word)
+        values.assign(setting.leaf.allowed.choices.begin(), setting.leaf.allowed.choices.end());
       if (setting.leaf.type == Leaf::Type::whole)
         values = {std::to_string(setting.leaf.allowed.least),
                   std::to_string(setting.leaf.allowed.most)};

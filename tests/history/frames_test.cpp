@@ -19,7 +19,7 @@ RankHistory an_eventful_rank() {
                                     .done = true,
                                     .bucket = "bucket 0 of 2: w, b"}});
   rank.events.push_back({{1, "step"}, Collective{"broadcast", "world", "int64", 1, 3, 0, false}});
-  rank.events.push_back({{1, "step"}, Injection{"delay", 1, -1, {1, "step"}, 5}});
+  rank.events.push_back({{1, "step"}, Injection{InjectionKind::delay, 1, -1, {1, "step"}, 5}});
   rank.events.push_back({{2, "end"}, LeftBehind{"a thread"}});
   rank.ending = {Ending::Kind::threw, "no"};
   rank.last = {3, "after"};
@@ -94,7 +94,7 @@ TEST(Frames, NamesAreReadAsOneLineAndTextsAsLegibleOnes) {
   written.events = {{{1, odd}, Observation{odd, {odd, {}, {}}}},
                     {{1, odd}, BucketLayout{{{{odd}, 3}}}},
                     {{1, odd}, Collective{.op = odd, .group = odd, .dtype = odd, .done = true}},
-                    {{1, odd}, Injection{"delay", 1, -1, {1, odd}, 5}},
+                    {{1, odd}, Injection{InjectionKind::delay, 1, -1, {1, odd}, 5}},
                     {{1, odd}, LeftBehind{odd}}};
   written.ending = {Ending::Kind::threw, odd};
   RankHistory expected;
@@ -103,7 +103,7 @@ TEST(Frames, NamesAreReadAsOneLineAndTextsAsLegibleOnes) {
       {{1, line}, Observation{line, {line, {}, {}}}},
       {{1, line}, BucketLayout{{{{line}, 3}}}},
       {{1, line}, Collective{.op = line, .group = line, .dtype = line, .done = true}},
-      {{1, line}, Injection{"delay", 1, -1, {1, line}, 5}},
+      {{1, line}, Injection{InjectionKind::delay, 1, -1, {1, line}, 5}},
       {{1, line}, LeftBehind{text}}};
   expected.ending = {Ending::Kind::threw, text};
   EXPECT_EQ(rank_history(read(frames_of(written)), "rank 0"), expected);

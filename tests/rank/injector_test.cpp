@@ -20,7 +20,7 @@ struct Struck {
   std::vector<Event> events;
 };
 
-Struck struck_by(const std::string& kind, int amount) {
+Struck struck_by(InjectionKind kind, int amount) {
   const SharedMemory memory(1 << 16);
   ChildGroup group({}, 1, [&](int) {
     JournalWriter journal(memory.bytes());
@@ -28,23 +28,23 @@ Struck struck_by(const std::string& kind, int amount) {
         .at_collective(0);
     return 0;
   });
-  const auto report =
-      group.wait({.deadline = std::chrono::steady_clock::now() + (kind == "stop" ? 100ms : 20s)});
+  const auto report = group.wait(
+      {.deadline = std::chrono::steady_clock::now() + (kind == InjectionKind::stop ? 100ms : 20s)});
   const auto frames = JournalView(memory.bytes()).frames();
   return {report.ends[0], rank_history(frames, "here").events};
 }
 
 TEST(Injector, EachKindStrikesAfterItIsOnRecord) {
-  const std::vector<std::pair<std::string, ChildEnd>> expected{
-      {"delay", {Kind::exited, 0}},
-      {"kill", {Kind::signalled, SIGKILL}},
-      {"stop", {Kind::stuck, SIGKILL}},
-      {"exit", {Kind::exited, 5}},
-      {"throw", {Kind::signalled, SIGABRT}}};  // nobody catches it here
+  const std::vector<std::pair<InjectionKind, ChildEnd>> expected{
+      {InjectionKind::delay, {Kind::exited, 0}},
+      {InjectionKind::kill, {Kind::signalled, SIGKILL}},
+      {InjectionKind::stop, {Kind::stuck, SIGKILL}},
+      {InjectionKind::exit, {Kind::exited, 5}},
+      {InjectionKind::throw_, {Kind::signalled, SIGABRT}}};  // nobody catches it here
   for (const auto& [kind, end] : expected) {
     const auto struck = struck_by(kind, 5);
-    EXPECT_EQ(struck.end, end) << kind;
-    ASSERT_EQ(struck.events.size(), 1u) << kind;
+    EXPECT_EQ(struck.end, end) << word_of(kind);
+    ASSERT_EQ(struck.events.size(), 1u) << word_of(kind);
     EXPECT_EQ(std::get<Injection>(struck.events[0].what).kind, kind);
   }
 }
@@ -53,9 +53,9 @@ TEST(Injector, WhatConcernsACollectiveStrikesTheNextOne) {
   using Fate = CollectiveFault::Kind;
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
-  Injector injector(
-      {{.kind = "corrupt", .at = {1, "forward"}, .amount = 9}, {.kind = "drop", .collective = 2}},
-      0, journal);
+  Injector injector({{.kind = InjectionKind::corrupt, .at = {1, "forward"}, .amount = 9},
+                     {.kind = InjectionKind::drop, .collective = 2}},
+                    0, journal);
   EXPECT_EQ(injector.at_collective(0).kind, Fate::carried);
   injector.at_moment({1, "forward"});
   const auto next = injector.at_collective(1);
@@ -69,7 +69,7 @@ TEST(Injector, ASlowRankStandsStillBeforeEveryCollectiveFromThereOn) {
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
   std::vector<std::chrono::milliseconds> delays;
-  Injector injector({{.kind = "slow", .at = {1, "forward"}, .amount = 7}}, 0, journal,
+  Injector injector({{.kind = InjectionKind::slow, .at = {1, "forward"}, .amount = 7}}, 0, journal,
                     {.delay = [&](std::chrono::milliseconds time) { delays.push_back(time); }});
   injector.at_collective(0);
   injector.at_moment({1, "forward"});
@@ -81,8 +81,8 @@ TEST(Injector, ASlowRankStandsStillBeforeEveryCollectiveFromThereOn) {
 TEST(Injector, ResultsAreLateFromThereOnWhateverElseBefallsThem) {
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
-  Injector injector({{.kind = "late", .rank = 0, .collective = 1, .amount = 7},
-                     {.kind = "duplicate", .rank = 0, .collective = 2}},
+  Injector injector({{.kind = InjectionKind::late, .rank = 0, .collective = 1, .amount = 7},
+                     {.kind = InjectionKind::duplicate, .rank = 0, .collective = 2}},
                     0, journal);
   EXPECT_EQ(injector.at_collective(0).late_by, 0ms);
   EXPECT_EQ(injector.at_collective(1).late_by, 7ms);
@@ -95,9 +95,9 @@ TEST(Injector, ResultsAreLateFromThereOnWhateverElseBefallsThem) {
 TEST(Injector, StrikesOnceAndOnlyWhereItWasPlanted) {
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
-  Injector injector({{.kind = "throw", .rank = 1, .collective = 2},
-                     {.kind = "throw", .rank = 0, .collective = 0},
-                     {.kind = "throw", .rank = 1, .at = {1, "forward"}}},
+  Injector injector({{.kind = InjectionKind::throw_, .rank = 1, .collective = 2},
+                     {.kind = InjectionKind::throw_, .rank = 0, .collective = 0},
+                     {.kind = InjectionKind::throw_, .rank = 1, .at = {1, "forward"}}},
                     1, journal);
   injector.at_collective(0);
   injector.at_collective(1);

@@ -20,7 +20,8 @@ class RankContextTest : public ::testing::Test {
 
   SharedMemory memory_{1 << 16};
   JournalWriter journal_{memory_.bytes()};
-  Injector injector_{{{.kind = "throw", .rank = 1, .at = {2, "forward"}}}, 1, journal_};
+  Injector injector_{
+      {{.kind = InjectionKind::throw_, .rank = 1, .at = {2, "forward"}}}, 1, journal_};
   Subject subject_{.name = "bare"};
   RankContext here_{
       {.rank = 1, .size = 3, .subject = subject_, .journal = journal_, .injector = injector_}};
@@ -77,7 +78,7 @@ TEST_F(RankContextTest, AnUndefinedTensorIsRefusedByName) {
 TEST_F(RankContextTest, AnInjectionAtAMomentStrikesOnceTheMomentIsOnRecord) {
   EXPECT_THROW(here_.enter(2, "forward"), InjectedError);
   EXPECT_EQ(seen().last, (Moment{2, "forward"}));
-  EXPECT_EQ(std::get<Injection>(seen().events.back().what).kind, "throw");
+  EXPECT_EQ(std::get<Injection>(seen().events.back().what).kind, InjectionKind::throw_);
 }
 
 TEST_F(RankContextTest, GroupAndScratchAreMadeOnce) {

@@ -69,7 +69,7 @@ class TapTest : public ::testing::Test {
 
   SharedMemory memory_{1 << 16};
   JournalWriter journal_{memory_.bytes()};
-  Injector injector_{{{.kind = "throw", .rank = 0, .collective = 3}}, 0, journal_};
+  Injector injector_{{{.kind = InjectionKind::throw_, .rank = 0, .collective = 3}}, 0, journal_};
   CallSites sites_{journal_, false};
   std::shared_ptr<TapLog> log_ = std::make_shared<TapLog>("world", journal_, injector_, sites_);
   c10::intrusive_ptr<Probe> probe_ = c10::make_intrusive<Probe>();

@@ -25,6 +25,8 @@ struct Layer {
   }
 };
 
+enum class Mode { pad, drop };
+
 // One field of each type.
 struct Shape {
   WorldSpec world;
@@ -32,7 +34,7 @@ struct Shape {
   std::vector<Layer> layers;
   std::vector<int64_t> parts;
   double rate = 1;
-  std::string mode = "pad";
+  Mode mode = Mode::pad;
   uint64_t seed = 0;
   static constexpr auto fields() {
     return std::tuple{field("world", &Shape::world),
@@ -40,7 +42,7 @@ struct Shape {
                       field("layers", &Shape::layers, at_most(6, {})),
                       field("parts", &Shape::parts, between(0, 100)),
                       field("rate", &Shape::rate),
-                      field("mode", &Shape::mode, one_of("pad|drop")),
+                      field("mode", &Shape::mode),
                       field("seed", &Shape::seed, {}, Cost::numbers)};
   }
 };
@@ -53,17 +55,18 @@ Scenario shapes() {
 }
 
 Case large_case() {
-  Shape shape{.world = {.injections = {{.kind = "kill", .rank = 2, .at = {1, "look"}}},
-                        .size = 7,
-                        .reduction = "ring",
-                        .schedule = {.choices = {3, 0, 1}, .policy = "priority", .seed = 9},
-                        .timing = {.slow_links = {{1, 2, 8}}, .slow_ranks = {1, 4}}},
-              .steps = 30,
-              .layers = {{3, true}, {64, false}},
-              .parts = {4, 0, 2},
-              .rate = 0.25,
-              .mode = "drop",
-              .seed = ~uint64_t{0}};
+  Shape shape{
+      .world = {.injections = {{.kind = InjectionKind::kill, .rank = 2, .at = {1, "look"}}},
+                .size = 7,
+                .reduction = ReductionShape::ring,
+                .schedule = {.choices = {3, 0, 1}, .policy = SchedulePolicy::priority, .seed = 9},
+                .timing = {.slow_links = {{1, 2, 8}}, .slow_ranks = {1, 4}}},
+      .steps = 30,
+      .layers = {{3, true}, {64, false}},
+      .parts = {4, 0, 2},
+      .rate = 0.25,
+      .mode = Mode::drop,
+      .seed = ~uint64_t{0}};
   return {"toys.shapes", to_json(shape)};
 }
 

@@ -63,7 +63,7 @@ RankHistory eventful(int rank) {
                              .done = true});
   at({1, "look"}, Observation{"x", floats({4, 5, 6})});
   at({1, "look"}, Collective{"broadcast", "world", "int64", 1, 3, 0, false});
-  at({1, "look"}, Injection{"delay", rank, -1, {1, "look"}, 5});
+  at({1, "look"}, Injection{InjectionKind::delay, rank, -1, {1, "look"}, 5});
   at({2, "end"}, LeftBehind{"a thread"});
   history.ending = {rank == 1 ? Ending::Kind::threw : Ending::Kind::returned, "no"};
   history.last = {3, "after"};

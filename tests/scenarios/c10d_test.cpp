@@ -92,7 +92,7 @@ Training training(const WrapOptions& options) {
           .batch_log2 = 3,
           .shares = {1, 3},
           .options = options,
-          .values = "real",
+          .values = Values::real,
           .seed = 2};
 }
 

@@ -40,7 +40,7 @@ bool keeps_gradients(const Training& c) {
 }
 
 bool rounds(const Training& c) {
-  if (c.values == "real") return true;
+  if (c.values == Values::real) return true;
   try {
     expected_steps(c);
     return false;
@@ -52,19 +52,20 @@ bool rounds(const Training& c) {
 // `c`, changed so that no two ways of rounding are both right.
 Training comparable(Training c) {
   if (!rounds(c)) return c;
-  if (c.world.reduction == "ring") c.world.reduction = "flat";
+  if (c.world.reduction == ReductionShape::ring) c.world.reduction = ReductionShape::flat;
   return c;
 }
 
 rc::Gen<Training> cases() {
   using gen::set;
   using rc::gen::element;
-  const auto schedule =
-      gen::build<Schedule>(set(&Schedule::policy, element<std::string>("listed", "uniform")),
-                           set(&Schedule::seed, rc::gen::inRange<uint64_t>(0, 1 << 20)));
+  const auto schedule = gen::build<Schedule>(
+      set(&Schedule::policy, element(SchedulePolicy::listed, SchedulePolicy::uniform)),
+      set(&Schedule::seed, rc::gen::inRange<uint64_t>(0, 1 << 20)));
   const auto world = gen::build<WorldSpec>(
       set(&WorldSpec::size, element(2, 3, 4, 5)),
-      set(&WorldSpec::reduction, element<std::string>("flat", "ring", "tree", "permuted")),
+      set(&WorldSpec::reduction, element(ReductionShape::flat, ReductionShape::ring,
+                                         ReductionShape::tree, ReductionShape::permuted)),
       set(&WorldSpec::schedule, schedule));
   auto drawn = with(with(trainings(), &Training::world, world), &Training::micro_batches,
                     element(1, 1, 2, 3));
@@ -104,7 +105,7 @@ void program(const Training& c, RankContext& here) {
     model->zero_grad(/*set_to_none=*/!keeps_gradients(c));
     for (int m = 0; m + 1 < c.micro_batches; ++m) replica->no_sync([&] { pass(step, m); });
     pass(step, c.micro_batches - 1);
-    if (c.optimizer == "sgd") optimizer.step();
+    if (c.optimizer == OptimizerKind::sgd) optimizer.step();
     here.enter(step, "after update");
     record_parameters(here, *model);
   }
@@ -129,7 +130,7 @@ Scenario same_training() {
 class Tally {
  public:
   void add(const Training& c, const History& history) {
-    const bool is_real = c.values == "real", is_view = c.options.gradient_as_bucket_view;
+    const bool is_real = c.values == Values::real, is_view = c.options.gradient_as_bucket_view;
     const bool goes_on = c.steps > 1, keeps = keeps_gradients(c);
     const size_t buckets = layouts(history.ranks().front()).back().buckets.size();
     add("worlds of " + std::to_string(c.world.size), true);
@@ -137,7 +138,7 @@ class Tally {
     add("real", is_real);
     add("real in worlds of 3 or 5", is_real && c.world.size % 2 == 1);
     add("steps", goes_on);
-    add("sgd", goes_on && c.optimizer == "sgd");
+    add("sgd", goes_on && c.optimizer == OptimizerKind::sgd);
     add("uneven parts", has_uneven_parts(c));
     add("several buckets", goes_on && buckets > 1);
     add("branches by rank", goes_on && c.network.order_by_rank && c.network.branches > 1);
@@ -149,9 +150,9 @@ class Tally {
     add("buffers", c.options.broadcast_buffers && !c.network.buffers.empty());
     add("unused looked for", c.options.find_unused_parameters && !c.options.static_graph);
     add("static graphs", c.options.static_graph);
-    add("frozen parameters", c.network.frozen != "none");
-    add("rings", c.world.reduction == "ring");
-    add("real in another order", is_real && c.world.reduction != "flat");
+    add("frozen parameters", c.network.frozen != FrozenDtype::none);
+    add("rings", c.world.reduction == ReductionShape::ring);
+    add("real in another order", is_real && c.world.reduction != ReductionShape::flat);
   }
 
   void expect_each(const char* where, int at_least, const std::set<std::string>& left_out = {}) {
@@ -232,9 +233,9 @@ const Training kCase{.world = {.size = 3},
                                  .order_by_rank = true},
                      .batch_log2 = 4,
                      .shares = {1, 3},
-                     .optimizer = "sgd",
+                     .optimizer = OptimizerKind::sgd,
                      .learning_rate_log2 = -2,
-                     .values = "real",
+                     .values = Values::real,
                      .seed = 8};
 
 // The comparison can fail: on other data, other buckets, and one bit.
@@ -262,7 +263,7 @@ TEST_F(Differential, WhatDiffersIsFound) {
 // Why worlds whose numbers round take no ring.
 TEST_F(Differential, InARingTheFlagOfABucketShowsInLastBits) {
   auto ring = kCase;
-  ring.world.reduction = "ring";
+  ring.world.reduction = ReductionShape::ring;
   EXPECT_NE(difference(play(kCase, "c10d"), play(ring, "c10d")), "");
   EXPECT_NE(difference(play(ring, "lockstep"), play(ring, "c10d"), kOurFlag), "");
 }

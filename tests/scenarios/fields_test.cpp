@@ -54,21 +54,12 @@ bool is_not_recorded(const std::string& scenario, const std::string& path) {
 }
 
 std::vector<Json> other_values(const Leaf& leaf, const Json& value) {
-  const auto words = [&] {
-    std::vector<Json> all;
-    std::string rest(leaf.allowed.choices);
-    for (size_t at = 0; !rest.empty();) {
-      at = std::min(rest.find('|'), rest.size());
-      all.push_back(rest.substr(0, at));
-      rest.erase(0, at + 1);
-    }
-    return all;
-  };
+  const std::vector<Json> words(leaf.allowed.choices.begin(), leaf.allowed.choices.end());
   switch (leaf.type) {
     case Leaf::Type::truth:
       return {!value.get<bool>()};
     case Leaf::Type::word:
-      return words();
+      return words;
     case Leaf::Type::seed:
       return {value.get<uint64_t>() + 1};
     case Leaf::Type::real:
@@ -78,7 +69,7 @@ std::vector<Json> other_values(const Leaf& leaf, const Json& value) {
     case Leaf::Type::list:
       break;
   }
-  auto elements = words();
+  auto elements = words;
   for (const auto& element : {Json(0), Json(1), Json(3), Json::object()})
     elements.push_back(element);
   std::vector<Json> all;

@@ -119,7 +119,7 @@ TEST(GradientsMatchSingleProcess, ASumDividedByItsElementsIsNamed) {
 
 TEST(GradientsMatchSingleProcess, RealNumbersMayRoundWithinTheBoundAndNoFurther) {
   Training c = kCase;
-  c.values = "real";
+  c.values = Values::real;
   const auto off_by = [](double bounds) {
     return [bounds](const ExpectedStep& s, size_t p, int) {
       return s.average[p].value + s.average[p].error * bounds;
@@ -134,7 +134,7 @@ TEST(GradientsMatchSingleProcess, RealNumbersMayRoundWithinTheBoundAndNoFurther)
 
 TEST(GradientsMatchSingleProcess, RanksWithinTheBoundMustAgreeWithEachOther) {
   Training c = kCase;
-  c.values = "real";
+  c.values = Values::real;
   const auto apart = [](const ExpectedStep& s, size_t p, int rank) {
     return s.average[p].value + s.average[p].error * (rank == 2 ? 0.5 : 0);
   };

@@ -112,7 +112,7 @@ TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereItIsSmallerAndMeetsThePreconditio
 std::vector<Json> other_choices(const Leaf& leaf, const Json& value) {
   if (leaf.type == Leaf::Type::truth) return {!value.get<bool>()};
   std::vector<Json> all;
-  for (const auto& choice : split(leaf.allowed.choices, '|')) {
+  for (const auto& choice : leaf.allowed.choices) {
     if (leaf.type == Leaf::Type::word) all.emplace_back(choice);
     if (leaf.type != Leaf::Type::list) continue;
     all.push_back(Json::array({choice}));

@@ -12,17 +12,17 @@
 namespace lockstep::scenarios::programs {
 namespace {
 
-std::vector<std::string> operations(const ProgramSpec& c) {
-  std::vector<std::string> out;
+std::vector<Op> operations(const ProgramSpec& c) {
+  std::vector<Op> out;
   for (const auto& action : actions_of(c)) out.push_back(action.step.op);
   return out;
 }
 
 TEST(ProgramSpecs, LeaveOutStepsThatMeanNothing) {
   ProgramSpec c{.world = {.size = 2},
-                .steps = {{.op = "backward"}, {}, {.op = "backward"}, {.op = "backward"}, {}},
+                .steps = {{.op = Op::backward}, {}, {.op = Op::backward}, {.op = Op::backward}, {}},
                 .layers = {{}, {}}};
-  EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "backward", "forward"}));
+  EXPECT_EQ(operations(c), (std::vector{Op::forward, Op::backward, Op::forward}));
   // Without find_unused_parameters only a local forward may leave out layers.
   c.steps = {{.unused = {1}}, {.no_sync = 1, .unused = {0, 1}}, {.unused = {4}}};
   EXPECT_EQ(actions_of(c).size(), 2u);
@@ -40,26 +40,26 @@ TEST(ProgramSpecs, LeaveOutStepsThatMeanNothing) {
 }
 
 TEST(ProgramSpecs, AnUpdateWaitsForGraphsThatHaveSavedParameters) {
-  ProgramSpec c{.world = {.size = 2}, .steps = {{}, {.op = "update"}}, .layers = {{}}};
+  ProgramSpec c{.world = {.size = 2}, .steps = {{}, {.op = Op::update}}, .layers = {{}}};
   EXPECT_EQ(actions_of(c).size(), 2u);
-  c.layers.front().use = "squared";
+  c.layers.front().use = Use::squared;
   EXPECT_EQ(actions_of(c).size(), 1u);
 }
 
 TEST(ProgramSpecs, NeedAReplicaForForwardsOfOne) {
   const ProgramSpec c{.world = {.size = 3},
                       .steps = {{},
-                                {.op = "unwrap"},
+                                {.op = Op::unwrap},
                                 {},
-                                {.op = "regroup", .cut = 1},
-                                {.op = "evaluate"},
-                                {.op = "bare"},
-                                {.op = "backward"},
-                                {.op = "wrap", .cut = 2},
+                                {.op = Op::regroup, .cut = 1},
+                                {.op = Op::evaluate},
+                                {.op = Op::bare},
+                                {.op = Op::backward},
+                                {.op = Op::wrap, .cut = 2},
                                 {},
-                                {.op = "regroup", .cut = 4}}};
-  EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "unwrap", "bare", "backward",
-                                                     "wrap", "forward", "regroup"}));
+                                {.op = Op::regroup, .cut = 4}}};
+  EXPECT_EQ(operations(c), (std::vector{Op::forward, Op::unwrap, Op::bare, Op::backward, Op::wrap,
+                                        Op::forward, Op::regroup}));
   EXPECT_FALSE(actions_of(c)[3].is_synchronised) << "its replica is gone";
   EXPECT_EQ(parts_of_world(c, 4), (std::vector<std::vector<int>>{{0}, {1, 2}}));
   EXPECT_EQ(multiple_of_divisors(c), 6);
@@ -67,8 +67,8 @@ TEST(ProgramSpecs, NeedAReplicaForForwardsOfOne) {
 
 TEST(ProgramSpecs, AGraphLacksTheParametersUnfrozenSince) {
   ProgramSpec c{.world = {.size = 2},
-                .steps = {{}, {.op = "unfreeze"}, {.op = "backward"}},
-                .layers = {{.frozen = "all"}}};
+                .steps = {{}, {.op = Op::unfreeze}, {.op = Op::backward}},
+                .layers = {{.frozen = FrozenPart::all}}};
   EXPECT_EQ(actions_of(c).size(), 2u);
   c.options.find_unused_parameters = true;
   EXPECT_EQ(actions_of(c).size(), 3u);
@@ -78,10 +78,10 @@ TEST(ProgramSpecs, ABackwardKnowsItsGraphs) {
   const ProgramSpec c{.world = {.size = 2},
                       .steps = {{.no_sync = 1},
                                 {},
-                                {.op = "backward", .of = 2},
+                                {.op = Op::backward, .of = 2},
                                 {},
-                                {.op = "backward_retained", .of = 1},
-                                {.op = "backward_together"}}};
+                                {.op = Op::backward_retained, .of = 1},
+                                {.op = Op::backward_together}}};
   const auto actions = actions_of(c);
   ASSERT_EQ(actions.size(), 6u);
   EXPECT_EQ(actions[2].graphs, std::vector<int>{0});
@@ -94,7 +94,7 @@ TEST(ProgramSpecs, ABackwardKnowsItsGraphs) {
 
 TEST(ProgramSpecs, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
   const auto specs_of = scenario_in_catalogue("programs.match_single_process");
-  std::set<std::string> seen;
+  std::set<Op> seen;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const auto c = from_json<ProgramSpec>(specs_of.draw(seed, 100).value, "case");
     const auto actions = actions_of(c);

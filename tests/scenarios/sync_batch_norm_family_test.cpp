@@ -98,7 +98,7 @@ const Layer kUneven{.world = {.size = 2},
                     .norm = {.channels = 2},
                     .spatial = {2},
                     .samples = {6, 2},
-                    .values = "real",
+                    .values = Values::real,
                     .seed = 15};
 
 // Records the gradients of ranks whose losses are weighted, or are not, whatever the phase says.
@@ -149,7 +149,7 @@ const Layer kAlone{.world = {.size = 1},
                    .norm = {.channels = 2},
                    .spatial = {2},
                    .samples = {3},
-                   .values = "real",
+                   .values = Values::real,
                    .seed = 16};
 
 History evaluated_as(bool by_the_batch) {

@@ -51,7 +51,7 @@ void shift(TensorValue& value, double by) {
   std::memcpy(at, &last, sizeof(last));
 }
 
-Layer uneven(const std::string& values) {
+Layer uneven(Values values) {
   return {.world = {.size = 2},
           .steps = 2,
           .norm = {.channels = 3, .momentum_log2 = -3},
@@ -61,12 +61,12 @@ Layer uneven(const std::string& values) {
           .seed = 11};
 }
 
-const Layer kCase = uneven("real");
+const Layer kCase = uneven(Values::real);
 
 TEST(SyncBatchNormScenario, TheDefinitionPasses) {
-  for (const char* values : {"exact", "real"})
+  for (const auto values : {Values::exact, Values::real})
     for (const auto& samples : std::vector<std::vector<int>>{{6, 2}, {0, 4}, {1}, {0}})
-      for (const char* upstream : {"all", "none", "some"}) {
+      for (const auto upstream : {Upstream::all, Upstream::none, Upstream::some}) {
         auto c = uneven(values);
         c.samples = samples;
         c.upstream = upstream;
@@ -82,7 +82,7 @@ std::vector<Step> with_mistake(const Layer& c, const Mistake& mistake) {
 }
 
 TEST(SyncBatchNormScenario, EachUsualMistakeIsNamed) {
-  for (const char* values : {"exact", "real"}) {
+  for (const auto values : {Values::exact, Values::real}) {
     const auto c = uneven(values);
     for (const auto& mistake : mistakes(c))
       EXPECT_EQ(pattern(judged(c, history_of(c, with_mistake(c, mistake)))),
@@ -107,7 +107,7 @@ double distance_in_bounds(const Step& wrong, const Step& right) {
 }
 
 TEST(SyncBatchNormScenario, EachUsualMistakeIsFarOutsideOfTheBounds) {
-  for (const char* values : {"exact", "real"}) {
+  for (const auto values : {Values::exact, Values::real}) {
     const auto c = uneven(values);
     const auto right = expected_steps(c);
     for (const auto& mistake : mistakes(c))
@@ -132,8 +132,8 @@ TensorValue by_difference(const Layer& c, int rank) {
 }
 
 TEST(SyncBatchNormScenario, AVarianceByDifferenceShowsWhereAveragesAreFarFromZero) {
-  for (const char* dtype : {"float32", "float16"})
-    for (const char* values : {"exact", "real"})
+  for (const auto dtype : {Dtype::float32, Dtype::float16})
+    for (const auto values : {Values::exact, Values::real})
       for (const int average_log2 : {0, 12}) {
         auto c = uneven(values);
         c.dtype = dtype;
@@ -143,7 +143,7 @@ TEST(SyncBatchNormScenario, AVarianceByDifferenceShowsWhereAveragesAreFarFromZer
         for (int rank = 0; rank < c.world.size; ++rank)
           steps[0].at(kOutput).values[static_cast<size_t>(rank)] = by_difference(c, rank);
         EXPECT_EQ(pattern(judged(c, history_of(c, steps))) == "pass", average_log2 == 0)
-            << dtype << " " << values << " " << average_log2;
+            << word_of(dtype) << " " << word_of(values) << " " << average_log2;
       }
 }
 
@@ -193,7 +193,7 @@ TEST(SyncBatchNormScenario, ACounterMovedByAnEmptyBatchIsFound) {
 
 TEST(SyncBatchNormScenario, AGradientWhereNoneWasAskedForIsFound) {
   auto c = kCase;
-  c.upstream = "some";
+  c.upstream = Upstream::some;
   auto steps = expected_steps(c);
   auto& gradients = steps[0].at(kInputGradient).values;
   gradients[1] = gradients[0];
@@ -227,7 +227,7 @@ TEST(SyncBatchNormScenario, ACaseThatRoundingDecidesIsRefused) {
   }
   EXPECT_LT(refused, 3);
   c.norm.channels = 512;  // among so many channels some hold nearly equal values
-  c.values = "exact";
+  c.values = Values::exact;
   EXPECT_THROW(expected_steps(c), Refused);
 }
 

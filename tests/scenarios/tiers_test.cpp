@@ -105,9 +105,10 @@ TEST_F(Tiers, ShowTheSame) {
 TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   for (const char* tier : {"sim", "cold", "warm"})
-    for (const char* kind : {"kill", "exit", "throw", "error"})
+    for (const auto kind :
+         {InjectionKind::kill, InjectionKind::exit, InjectionKind::throw_, InjectionKind::error})
       for (const int collective : {0, 1, 3}) {
-        SCOPED_TRACE(std::string(tier) + " " + kind + " at " + std::to_string(collective));
+        SCOPED_TRACE(std::string(tier) + " " + word_of(kind) + " at " + std::to_string(collective));
         const Injection planted{.kind = kind, .rank = 1, .collective = collective, .amount = 5};
         const auto c = scenario.parse(
             Json{{"world", {{"size", 3}, {"injections", Json::array({to_json(planted)})}}},
@@ -135,7 +136,7 @@ TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
   };
   const auto all = play(scenario, play_with(Json::array()), "sim").collectives(1);
   const Injection planted{
-      .kind = "drop", .rank = 1, .collective = static_cast<int>(all.back().sequence)};
+      .kind = InjectionKind::drop, .rank = 1, .collective = static_cast<int>(all.back().sequence)};
   const auto c = play_with(Json::array({to_json(planted)}));
   const auto history = play(scenario, c, "sim");
   EXPECT_TRUE(is_failure(judge(scenario, c, history).kind));
@@ -175,7 +176,7 @@ TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
                                    [](const auto& issued) { return !issued.bucket.empty(); });
   ASSERT_NE(bucket, whole.end());
   const Injection planted{
-      .kind = "kill", .rank = 1, .collective = static_cast<int>(bucket->sequence)};
+      .kind = InjectionKind::kill, .rank = 1, .collective = static_cast<int>(bucket->sequence)};
   const auto struck = scenario.parse(
       Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
   const auto ladder_text = joined(reports::lines_of(ladder(play(scenario, struck, "sim"))), "\n");

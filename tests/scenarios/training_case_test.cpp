@@ -55,7 +55,7 @@ TEST(TrainingCase, TrainingThatOutgrowsItsDtypeIsRefused) {
                    .steps = 8,
                    .network = {.hidden = {{.width = 4}, {.width = 4}}, .inputs = 3},
                    .batch_log2 = 4,
-                   .optimizer = "sgd"};
+                   .optimizer = OptimizerKind::sgd};
   EXPECT_THROW(expected_steps(c), Refused);
 }
 

@@ -118,7 +118,8 @@ TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
     const auto c = tortured(dice);
     const auto& injection = c.world.injections[0];
     SCOPED_TRACE(tier + " " + to_json(c).dump());
-    const bool hangs = injection.kind == "stop" || injection.kind == "drop";
+    const bool hangs =
+        injection.kind == InjectionKind::stop || injection.kind == InjectionKind::drop;
     const auto history = play_tier(tier, c, hangs ? 1s : 20s);
     const auto struck = history.ranks()[static_cast<size_t>(injection.rank)];
     ASSERT_NE(judge(scenario_, {scenario_.name, to_json(c)}, history).kind, Verdict::Kind::pass);

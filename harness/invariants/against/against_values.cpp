@@ -19,7 +19,8 @@ constexpr double kNearnessMost = 0.3;      // of a tolerance, that one moved run
 
 // Numbers that core reads.
 bool has_numbers(const std::string& dtype) {
-  return element_bytes(dtype) > 0 && !dtype.starts_with("complex") && !dtype.starts_with("float8");
+  return traits_of(dtype).bytes > 0 && !dtype.starts_with("complex") &&
+         !dtype.starts_with("float8");
 }
 
 TensorValue constant(double value, const TensorValue& like, size_t count) {

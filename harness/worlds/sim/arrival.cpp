@@ -5,7 +5,7 @@
 namespace lockstep::sim {
 
 bool Arrival::is_late(int64_t number, size_t member) const {
-  if (when_ != "drawn") return when_ == "at_wait";
+  if (when_ != ResultTime::drawn) return when_ == ResultTime::at_wait;
   return bits_at({.seed = seed_,
                   .stream = Stream::schedule,
                   .rank = member,

@@ -14,7 +14,7 @@ class Arrival {
   bool is_late(int64_t number, size_t member) const;
 
  private:
-  const std::string when_;
+  const ResultTime when_;
   const uint64_t seed_;
 };
 

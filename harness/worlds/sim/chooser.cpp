@@ -22,7 +22,7 @@ uint64_t drawn(const Schedule& schedule, uint64_t purpose, uint64_t index) {
 }  // namespace
 
 Chooser::Chooser(const Schedule& schedule, int ranks) : schedule_(schedule) {
-  if (schedule.policy != "priority") return;
+  if (schedule.policy != SchedulePolicy::priority) return;
   const auto count = static_cast<uint64_t>(ranks);
   // The highest bit is set for ranks that were not moved to the end.
   for (uint64_t rank = 0; rank < count; ++rank)
@@ -42,8 +42,9 @@ int Chooser::choose(const std::vector<int>& runnable) {
 }
 
 size_t Chooser::index_among(const std::vector<int>& runnable) {
-  if (schedule_.policy == "uniform") return drawn(schedule_, kNext, made_) % runnable.size();
-  if (schedule_.policy == "priority") return first_in_priority(runnable);
+  if (schedule_.policy == SchedulePolicy::uniform)
+    return drawn(schedule_, kNext, made_) % runnable.size();
+  if (schedule_.policy == SchedulePolicy::priority) return first_in_priority(runnable);
   if (made_ >= schedule_.choices.size()) return 0;
   return static_cast<size_t>(schedule_.choices[made_]) % runnable.size();
 }

@@ -117,11 +117,11 @@ at::Tensor reduced(const Tensors& of_members, Reduction::RedOpType reduction,
   for (const auto& tensor : of_members) parts.push_back(flat(tensor));
   const auto in_order = [&] {
     if (parts.size() == 1) return parts.front().clone();
-    if (order.name == "tree") return in_pairs(parts, reduction);
-    if (order.name == "ring") return in_a_ring(parts, reduction);
+    if (order.shape == ReductionShape::tree) return in_pairs(parts, reduction);
+    if (order.shape == ReductionShape::ring) return in_a_ring(parts, reduction);
     std::vector<size_t> turn(parts.size());
     std::iota(turn.begin(), turn.end(), 0);
-    if (order.name == "permuted") turn = permutation(parts.size(), order.seed);
+    if (order.shape == ReductionShape::permuted) turn = permutation(parts.size(), order.seed);
     return in_turn(parts, turn, reduction);
   };
   auto sum = in_order();

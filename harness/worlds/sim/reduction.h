@@ -1,11 +1,12 @@
 // Reduces the tensors of several ranks to one, in an order that the case decides.
 #pragma once
 
+#include "harness/base/case.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace lockstep::sim {
@@ -16,7 +17,7 @@ namespace lockstep::sim {
 //   tree      neighbours first: (x0 + x1) + (x2 + x3)
 //   permuted  in an order drawn from `seed`
 struct ReductionOrder {
-  std::string name = "flat";
+  ReductionShape shape = ReductionShape::flat;
   uint64_t seed = 0;
 };
 

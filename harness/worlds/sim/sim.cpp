@@ -37,13 +37,14 @@ History SimTier::play(const Scenario& scenario, const Case& c, const Setting& se
                       const CaseRunOptions& options) {
   const auto request = request_for(scenario, c, setting, options);
   lane().affinity.pin_to(lane().options().core);
-  if (world_of(c).schedule.policy == "exhaustive") return play_exhaustively(scenario, c, request);
+  if (world_of(c).schedule.policy == SchedulePolicy::exhaustive)
+    return play_exhaustively(scenario, c, request);
   return lane().run(request).history;
 }
 
 History SimTier::play_exhaustively(const Scenario& scenario, Case c, CaseRequest request) {
   auto& schedule = c.value["world"]["schedule"];
-  schedule["policy"] = "listed";
+  schedule["policy"] = word_of(SchedulePolicy::listed);
   request.choices = true;
   sim::EverySchedule every;
   for (;;) {

@@ -27,70 +27,75 @@ rc::Gen<int64_t> sizes() {
 
 rc::Gen<LayerSpec> layers() {
   return gen::build<LayerSpec>(
-      set(&LayerSpec::kind, weightedElement<std::string>({{5, "vector"},
-                                                          {2, "linear"},
-                                                          {1, "transposed"},
-                                                          {1, "embedding"},
-                                                          {1, "channels_last"},
-                                                          {2, "sparse"}})),
+      set(&LayerSpec::kind, weightedElement<LayerKind>({{5, LayerKind::vector},
+                                                        {2, LayerKind::linear},
+                                                        {1, LayerKind::transposed},
+                                                        {1, LayerKind::embedding},
+                                                        {1, LayerKind::channels_last},
+                                                        {2, LayerKind::sparse}})),
       set(&LayerSpec::size, sizes()),
-      set(&LayerSpec::dtype, weightedElement<std::string>({{10, "float32"},
-                                                           {4, "float64"},
-                                                           {1, "float16"},
-                                                           {1, "bfloat16"},
-                                                           {2, "complex64"}})),
-      set(&LayerSpec::use,
-          weightedElement<std::string>(
-              {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
+      set(&LayerSpec::dtype, weightedElement<Dtype>({{10, Dtype::float32},
+                                                     {4, Dtype::float64},
+                                                     {1, Dtype::float16},
+                                                     {1, Dtype::bfloat16},
+                                                     {2, Dtype::complex64}})),
+      set(&LayerSpec::use, weightedElement<Use>({{7, Use::once},
+                                                 {2, Use::twice},
+                                                 {2, Use::squared},
+                                                 {1, Use::custom},
+                                                 {2, Use::recomputed}})),
       set(&LayerSpec::frozen,
-          weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
+          weightedElement<FrozenPart>(
+              {{8, FrozenPart::none}, {1, FrozenPart::weight}, {1, FrozenPart::all}})),
       set(&LayerSpec::travels,
-          weightedElement<std::string>({{10, "with_others"}, {1, "last"}, {1, "not"}})),
+          weightedElement<Travels>(
+              {{10, Travels::with_others}, {1, Travels::last}, {1, Travels::not_}})),
       set(&LayerSpec::tied, one_in(6)),
-      set(&LayerSpec::element,
-          weightedElement<std::string>(
-              {{24, "whole"}, {1, "nan"}, {1, "infinity"}, {2, "subnormal"}})));
+      set(&LayerSpec::element, weightedElement<Element>({{24, Element::whole},
+                                                         {1, Element::nan},
+                                                         {1, Element::infinity},
+                                                         {2, Element::subnormal}})));
 }
 
 // Few bits are left over for gradients that depend on parameters which move, and for averages over
 // worlds that are no powers of two; see Replicas::why_not_exact.
 LayerSpec with_room(LayerSpec layer, const ProgramSpec& c) {
-  const bool is_half = layer.dtype == "float16" || layer.dtype == "bfloat16";
   const bool divides_by_three = multiple_of_divisors(c) % 3 == 0;
-  if (is_half && (divides_by_three || layer.use == "squared")) layer.dtype = "float32";
-  if (layer.use == "squared") layer.dtype = "float64";
+  if (is_half(layer.dtype) && (divides_by_three || layer.use == Use::squared))
+    layer.dtype = Dtype::float32;
+  if (layer.use == Use::squared) layer.dtype = Dtype::float64;
   return layer;
 }
 
 rc::Gen<Step> steps() {
-  const auto ops = weightedElement<std::string>({{10, "forward"},
-                                                 {10, "backward"},
-                                                 {2, "backward_retained"},
-                                                 {2, "backward_together"},
-                                                 {2, "bare"},
-                                                 {2, "evaluate"},
-                                                 {1, "infer"},
-                                                 {2, "throw"},
-                                                 {4, "zero_none"},
-                                                 {3, "zero_in_place"},
-                                                 {1, "scale"},
-                                                 {3, "update"},
-                                                 {1, "update_if_finite"},
-                                                 {1, "freeze"},
-                                                 {1, "unfreeze"},
-                                                 {1, "load"},
-                                                 {1, "renew"},
-                                                 {1, "convert"},
-                                                 {1, "unwrap"},
-                                                 {2, "wrap"},
-                                                 {1, "regroup"},
-                                                 {2, "grad"},
-                                                 {2, "relayout"},
-                                                 {1, "join"},
-                                                 {2, "finish"},
-                                                 {1, "tell"},
-                                                 {2, "hold"},
-                                                 {1, "release"}});
+  const auto ops = weightedElement<Op>({{10, Op::forward},
+                                        {10, Op::backward},
+                                        {2, Op::backward_retained},
+                                        {2, Op::backward_together},
+                                        {2, Op::bare},
+                                        {2, Op::evaluate},
+                                        {1, Op::infer},
+                                        {2, Op::throw_},
+                                        {4, Op::zero_none},
+                                        {3, Op::zero_in_place},
+                                        {1, Op::scale},
+                                        {3, Op::update},
+                                        {1, Op::update_if_finite},
+                                        {1, Op::freeze},
+                                        {1, Op::unfreeze},
+                                        {1, Op::load},
+                                        {1, Op::renew},
+                                        {1, Op::convert},
+                                        {1, Op::unwrap},
+                                        {2, Op::wrap},
+                                        {1, Op::regroup},
+                                        {2, Op::grad},
+                                        {2, Op::relayout},
+                                        {1, Op::join},
+                                        {2, Op::finish},
+                                        {1, Op::tell},
+                                        {2, Op::hold},
+                                        {1, Op::release}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   const auto drawn = gen::build<Step>(
@@ -100,9 +105,10 @@ rc::Gen<Step> steps() {
       set(&Step::of, inRange(0, 4)), set(&Step::thread, one_in(8)),
       set(&Step::create_graph, one_in(5)),
       set(&Step::inputs,
-          weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
+          weightedElement<Inputs>({{12, Inputs::no}, {1, Inputs::parameters}, {1, Inputs::first}})),
       set(&Step::penalty, one_in(8)), set(&Step::penalty_alone, one_in(9)),
-      set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
+      set(&Step::direct,
+          weightedElement<Direct>({{6, Direct::no}, {1, Direct::beside}, {1, Direct::alone}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
                                                     {1, gen::lists(1, 1, mask)},
@@ -117,7 +123,7 @@ rc::Gen<Step> steps() {
   // A penalty alone often has the first parameter beside it, which forward then does not use.
   return gen::apply(
       [](Step step, bool is_alone) {
-        if (step.penalty_alone && is_alone) step.direct = "alone";
+        if (step.penalty_alone && is_alone) step.direct = Direct::alone;
         return step;
       },
       drawn, one_in(2));
@@ -150,7 +156,7 @@ rc::Gen<EnvironmentSpec> environments() {
   return gen::build<EnvironmentSpec>(
       set(&EnvironmentSpec::flushes_denormals, one_in(6)),
       set(&EnvironmentSpec::default_dtype,
-          weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
+          weightedElement<Dtype>({{6, Dtype::float32}, {2, Dtype::float64}, {1, Dtype::bfloat16}})),
       set(&EnvironmentSpec::is_deterministic, one_in(6)),
       set(&EnvironmentSpec::wraps_without_gradients, one_in(4)),
       set(&EnvironmentSpec::threads, weightedElement<int>({{5, 1}, {1, 2}, {1, 3}, {1, 4}})));
@@ -160,7 +166,7 @@ rc::Gen<EnvironmentSpec> environments() {
 ProgramSpec tidied(ProgramSpec c) {
   if (c.options.static_graph) {
     const auto first = std::find_if(c.steps.begin(), c.steps.end(), [](const Step& each) {
-      return each.op == "forward" || each.op == "bare";
+      return each.op == Op::forward || each.op == Op::bare;
     });
     const Step graph = first == c.steps.end() ? Step() : *first;
     for (auto& step : c.steps) {
@@ -169,7 +175,7 @@ ProgramSpec tidied(ProgramSpec c) {
     }
   } else if (!c.options.find_unused_parameters) {
     for (auto& step : c.steps)
-      if (step.op == "forward" && step.no_sync == 0) {
+      if (step.op == Op::forward && step.no_sync == 0) {
         step.unused.clear();
         step.left_out_of_loss.clear();
       }
@@ -211,10 +217,12 @@ rc::Gen<ProgramSpec> program_specs() {
       set(&ProgramSpec::nested, one_in(3)), set(&ProgramSpec::returns_first, one_in(8)),
       set(&ProgramSpec::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
       set(&ProgramSpec::buffers,
-          gen::lists(
-              0, 2,
-              element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8", "int8",
-                                   "int16", "float16", "bfloat16", "complex64", "special"))),
+          gen::lists(0, 2,
+                     element<BufferKind>(BufferKind::float32, BufferKind::float64,
+                                         BufferKind::int64, BufferKind::int32, BufferKind::bool_,
+                                         BufferKind::uint8, BufferKind::int8, BufferKind::int16,
+                                         BufferKind::float16, BufferKind::bfloat16,
+                                         BufferKind::complex64, BufferKind::special))),
       set(&ProgramSpec::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
       set(&ProgramSpec::order_by_rank), set(&ProgramSpec::options, wrap_options()),
       set(&ProgramSpec::environment, environments()),

@@ -4,14 +4,14 @@ namespace lockstep::scenarios::programs {
 
 // Loops in which ranks run out of inputs at different steps, and what comes after them.
 std::vector<ProgramSpec> uneven_inputs() {
-  const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
-      update{.op = "update"}, finish{.op = "finish"}, without{.unused = {1}},
-      evaluate{.op = "evaluate"}, thrown{.op = "throw"};
-  const auto join = [](std::vector<int> forwards, const char* uneven) {
-    return Step{.op = "join", .forwards = std::move(forwards), .uneven = uneven};
+  const Step forward, local{.no_sync = 1}, backward{.op = Op::backward}, none{.op = Op::zero_none},
+      update{.op = Op::update}, finish{.op = Op::finish}, without{.unused = {1}},
+      evaluate{.op = Op::evaluate}, thrown{.op = Op::throw_};
+  const auto join = [](std::vector<int> forwards, JoinKind uneven) {
+    return Step{.op = Op::join, .forwards = std::move(forwards), .uneven = uneven};
   };
   std::vector<ProgramSpec> all;
-  for (const char* uneven : {"world", "live", "throws"})
+  for (const auto uneven : {JoinKind::world, JoinKind::live, JoinKind::throws})
     for (const std::vector<int>& forwards :
          std::vector<std::vector<int>>{{0}, {0, 1}, {1, 0}, {1, 2, 3}, {3, 2, 1}, {2, 0, 3, 1}})
       for (const bool finds : {false, true}) {
@@ -29,7 +29,7 @@ std::vector<ProgramSpec> uneven_inputs() {
              forward,
              thrown,
              finds ? without : forward,
-             {.op = "backward_together"},
+             {.op = Op::backward_together},
              finish,
              thrown,
              forward,
@@ -41,10 +41,10 @@ std::vector<ProgramSpec> uneven_inputs() {
             {begin,
              forward,
              backward,
-             {.op = "regroup"},
+             {.op = Op::regroup},
              forward,
              backward,
-             {.op = "regroup", .cut = 1},
+             {.op = Op::regroup, .cut = 1},
              forward,
              backward,
              finish,
@@ -63,8 +63,10 @@ std::vector<ProgramSpec> uneven_inputs() {
         for (const auto& loop : loops)
           all.push_back({.world = {.size = forwards.size() < 4 ? 3 : 4},
                          .steps = loop,
-                         .layers = {{.kind = "linear", .size = 3}, {.size = 5}, {.kind = "sparse"}},
-                         .buffers = {"float32", "int64"},
+                         .layers = {{.kind = LayerKind::linear, .size = 3},
+                                    {.size = 5},
+                                    {.kind = LayerKind::sparse}},
+                         .buffers = {BufferKind::float32, BufferKind::int64},
                          .options = {.bucket_cap_bytes = 8,
                                      .find_unused_parameters = finds,
                                      .gradient_as_bucket_view = forwards.size() == 3},

@@ -38,12 +38,12 @@ bool is_partly_shadowed(const Action& action) {
 }
 
 // An averaged backward pass that a rank without inputs shadows, in such a join.
-bool has_shadowed_average(const ProgramSpec& c, const std::string& uneven) {
-  std::string now;
+bool has_shadowed_average(const ProgramSpec& c, JoinKind uneven) {
+  std::optional<JoinKind> now;
   return has_action(c, [&](const Action& action) {
-    if (action.step.op == "join") now = action.step.uneven;
+    if (action.step.op == Op::join) now = action.step.uneven;
     return now == uneven && is_partly_shadowed(action) && action.is_synchronised &&
-           action.step.op.starts_with("backward");
+           is_backward(action.step.op);
   });
 }
 
@@ -51,9 +51,9 @@ bool has_shadowed_average(const ProgramSpec& c, const std::string& uneven) {
 bool has_regrouped_join(const ProgramSpec& c) {
   bool is_in_join = false;
   return has_action(c, [&](const Action& action) {
-    if (action.step.op == "join") is_in_join = true;
-    if (action.step.op == "finish") is_in_join = false;
-    return is_in_join && action.step.op == "regroup";
+    if (action.step.op == Op::join) is_in_join = true;
+    if (action.step.op == Op::finish) is_in_join = false;
+    return is_in_join && action.step.op == Op::regroup;
   });
 }
 
@@ -65,9 +65,9 @@ bool has_penalty_beside_local(const ProgramSpec& c) {
       return std::any_of(action.graphs.begin(), action.graphs.end(),
                          [&](int graph) { return forwards.contains(graph); });
     };
-    if (action.step.op == "forward" && action.is_local != action.step.penalty_alone)
+    if (action.step.op == Op::forward && action.is_local != action.step.penalty_alone)
       (action.is_local ? local : penalties).insert(action.number);
-    return action.step.op == "backward_together" && is_of(penalties) && is_of(local);
+    return action.step.op == Op::backward_together && is_of(penalties) && is_of(local);
   });
 }
 
@@ -83,11 +83,11 @@ std::vector<Label<ProgramSpec>> labels() {
       {"an evaluation", 0.1,
        [](const ProgramSpec& c) {
          return has_step(
-             c, [](const Step& step) { return step.op == "evaluate" || step.op == "infer"; });
+             c, [](const Step& step) { return step.op == Op::evaluate || step.op == Op::infer; });
        }},
       {"a forward that throws", 0.05,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op == "throw"; });
+         return has_step(c, [](const Step& step) { return step.op == Op::throw_; });
        }},
       {"layers that a forward leaves out", 0.05,
        [](const ProgramSpec& c) {
@@ -95,7 +95,7 @@ std::vector<Label<ProgramSpec>> labels() {
        }},
       {"a guard of no_sync over several steps", 0.05,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op == "hold"; });
+         return has_step(c, [](const Step& step) { return step.op == Op::hold; });
        }},
       {"a forward that is refused, for nobody reported what is frozen", 0.03,
        [](const ProgramSpec& c) {
@@ -109,46 +109,45 @@ std::vector<Label<ProgramSpec>> labels() {
        [](const ProgramSpec& c) { return c.returns_first; }},
       {"a layer frozen or unfrozen", 0.1,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op.ends_with("freeze"); });
+         return has_step(c, [](const Step& step) { return is_freeze(step.op); });
        }},
       {"values loaded, or memory exchanged", 0.1,
        [](const ProgramSpec& c) {
          return has_step(c, [](const Step& step) {
-           return step.op == "load" || step.op == "renew" || step.op == "convert";
+           return step.op == Op::load || step.op == Op::renew || step.op == Op::convert;
          });
        }},
       {"a replica after another one", 0.07,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op == "wrap"; });
+         return has_step(c, [](const Step& step) { return step.op == Op::wrap; });
        }},
       {"another process group", 0.05,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op == "regroup"; });
+         return has_step(c, [](const Step& step) { return step.op == Op::regroup; });
        }},
       {"a layer that is recomputed", 0.05,
        [](const ProgramSpec& c) {
-         return has_layer(c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
+         return has_layer(c, [](const LayerSpec& layer) { return layer.use == Use::recomputed; });
        }},
       {"a backward for some inputs, or autograd::grad", 0.06,
        [](const ProgramSpec& c) {
          return has_step(c, [](const Step& step) {
-           return step.op == "grad" || (step.op.starts_with("backward") && step.inputs != "no");
+           return step.op == Op::grad || (is_backward(step.op) && step.inputs != Inputs::no);
          });
        }},
       {"a backward that creates a graph", 0.04,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) {
-           return step.op.starts_with("backward") && step.create_graph;
-         });
+         return has_step(
+             c, [](const Step& step) { return is_backward(step.op) && step.create_graph; });
        }},
       {"ranks without inputs that shadow an average over the world", 0.05,
-       [](const ProgramSpec& c) { return has_shadowed_average(c, "world"); }},
+       [](const ProgramSpec& c) { return has_shadowed_average(c, JoinKind::world); }},
       {"ranks without inputs that shadow an average over the others", 0.05,
-       [](const ProgramSpec& c) { return has_shadowed_average(c, "live"); }},
+       [](const ProgramSpec& c) { return has_shadowed_average(c, JoinKind::live); }},
       {"a window of no_sync beside a rank without inputs", 0.02,
        [](const ProgramSpec& c) {
          return has_action(c, [](const Action& action) {
-           return action.step.op == "forward" && !action.is_synchronised &&
+           return action.step.op == Op::forward && !action.is_synchronised &&
                   is_partly_shadowed(action);
          });
        }},
@@ -163,19 +162,21 @@ std::vector<Label<ProgramSpec>> labels() {
        [](const ProgramSpec& c) {
          const auto actions = actions_of(c);
          return std::count_if(actions.begin(), actions.end(),
-                              [](const Action& action) { return action.step.op == "join"; }) > 1;
+                              [](const Action& action) { return action.step.op == Op::join; }) > 1;
        }},
       {"sparse gradients", 0.1,
        [](const ProgramSpec& c) {
-         return has_layer(c, [](const LayerSpec& layer) { return layer.kind == "sparse"; });
+         return has_layer(c,
+                          [](const LayerSpec& layer) { return layer.kind == LayerKind::sparse; });
        }},
       {"gradients in another layout", 0.1,
        [](const ProgramSpec& c) {
-         return has_step(c, [](const Step& step) { return step.op == "relayout"; });
+         return has_step(c, [](const Step& step) { return step.op == Op::relayout; });
        }},
       {"layers that are ignored or delayed", 0.1,
        [](const ProgramSpec& c) {
-         return has_layer(c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
+         return has_layer(
+             c, [](const LayerSpec& layer) { return layer.travels != Travels::with_others; });
        }},
       {"another environment", 0.2,
        [](const ProgramSpec& c) { return c.environment != EnvironmentSpec(); }},
@@ -183,12 +184,12 @@ std::vector<Label<ProgramSpec>> labels() {
       {"complex numbers", 0.025,
        [](const ProgramSpec& c) {
          return has_resolved_layer(
-             c, [](const LayerSpec& layer) { return layer.dtype == "complex64"; });
+             c, [](const LayerSpec& layer) { return layer.dtype == Dtype::complex64; });
        }},
       {"NaN, infinity or a subnormal in one element", 0.06,
        [](const ProgramSpec& c) {
-         return has_resolved_layer(c,
-                                   [](const LayerSpec& layer) { return layer.element != "whole"; });
+         return has_resolved_layer(
+             c, [](const LayerSpec& layer) { return layer.element != Element::whole; });
        }},
       {"a buffer that is ignored", 0.05,
        [](const ProgramSpec& c) {
@@ -197,14 +198,12 @@ std::vector<Label<ProgramSpec>> labels() {
       {"several models", 0.1, [](const ProgramSpec& c) { return c.models > 1; }},
       {"half precision", 0.05,
        [](const ProgramSpec& c) {
-         return has_layer(c, [](const LayerSpec& layer) {
-           return layer.dtype == "float16" || layer.dtype == "bfloat16";
-         });
+         return has_layer(c, [](const LayerSpec& layer) { return is_half(layer.dtype); });
        }},
       {"a penalty of a plain model beside the first parameter", 0.015,
        [](const ProgramSpec& c) {
          return has_action(c, [](const Action& action) {
-           return action.step.op == "forward" && action.step.penalty_alone && !action.uses_first;
+           return action.step.op == Op::forward && action.step.penalty_alone && !action.uses_first;
          });
        }},
       {"a penalty alone beside a local forward in one pass", 0.006, has_penalty_beside_local},

@@ -16,17 +16,18 @@ using rc::gen::weightedElement;
 rc::Gen<Step> joins_if_any() {
   const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
   const auto some = gen::build<Step>(
-      set(&Step::op, rc::gen::just(std::string("join"))),
-      set(&Step::forwards, gen::lists(2, 4, inputs)),
-      set(&Step::uneven, weightedElement<std::string>(
-                             {{5, "world"}, {7, "live"}, {4, "throws"}, {1, "disabled"}})));
+      set(&Step::op, rc::gen::just(Op(Op::join))), set(&Step::forwards, gen::lists(2, 4, inputs)),
+      set(&Step::uneven, weightedElement<JoinKind>({{5, JoinKind::world},
+                                                    {7, JoinKind::live},
+                                                    {4, JoinKind::throws},
+                                                    {1, JoinKind::disabled}})));
   return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {2, some}});
 }
 
 // Behind it most steps are of its model, and two are a loop's. Every second time another one
 // follows it.
 ProgramSpec with_join(ProgramSpec c, Step join, size_t at) {
-  if (join.op != "join") return c;
+  if (join.op != Op::join) return c;
   at %= c.steps.size();
   for (size_t i = at; i < c.steps.size(); ++i)
     if (i % 8 != 7) c.steps[i].model = join.model;
@@ -36,19 +37,19 @@ ProgramSpec with_join(ProgramSpec c, Step join, size_t at) {
   };
   insert(at, join);
   if (at % 3 == 0) insert(at + 1, {.model = join.model, .no_sync = 1});
-  insert(at + 1, {.op = "backward"});
+  insert(at + 1, {.op = Op::backward});
   insert(at + 1, {});
   if (at % 2 == 1) {
     std::reverse(join.forwards.begin(), join.forwards.end());
-    insert(at + 9, {.op = "backward"});
+    insert(at + 9, {.op = Op::backward});
     insert(at + 9, {});
     insert(at + 9, join);
-    insert(at + 9, {.op = "finish"});
+    insert(at + 9, {.op = Op::finish});
   }
   if (at % 4 == 2) {  // another group, while all ranks have inputs
     c.steps[at].forwards = join.forwards;
     for (auto& forwards : c.steps[at].forwards) ++forwards;
-    insert(at + 3, {.op = "regroup", .model = join.model, .cut = static_cast<int>(at)});
+    insert(at + 3, {.op = Op::regroup, .model = join.model, .cut = static_cast<int>(at)});
   }
   if (!is_shadowed(join)) return c;
   c.options.static_graph = false;
@@ -60,7 +61,8 @@ ProgramSpec with_join(ProgramSpec c, Step join, size_t at) {
 // in one program of six, before all other steps.
 ProgramSpec with_rounding(ProgramSpec c, bool has_one, bool keeps) {
   if (!has_one) return c;
-  const Step backward{.op = "backward"}, in_place{.op = "zero_in_place"}, none{.op = "zero_none"};
+  const Step backward{.op = Op::backward}, in_place{.op = Op::zero_in_place},
+      none{.op = Op::zero_none};
   c.steps.insert(c.steps.begin(),
                  {{}, backward, keeps ? in_place : none, {.rounds = true}, backward, in_place});
   c.world.size = 3;
@@ -72,17 +74,17 @@ ProgramSpec with_rounding(ProgramSpec c, bool has_one, bool keeps) {
 // six, before all other steps.
 ProgramSpec with_plain_penalty(ProgramSpec c, bool has_one, int where) {
   if (!has_one) return c;
-  const Step alone{.no_sync = where == 0, .penalty_alone = true, .direct = "alone"};
+  const Step alone{.no_sync = where == 0, .penalty_alone = true, .direct = Direct::alone};
   if (where == 1) {
-    c.steps.insert(c.steps.begin(), {alone, {.no_sync = 1}, {.op = "backward_together"}});
+    c.steps.insert(c.steps.begin(), {alone, {.no_sync = 1}, {.op = Op::backward_together}});
   } else {
-    c.steps.insert(c.steps.begin(), {alone, {.op = "backward"}});
+    c.steps.insert(c.steps.begin(), {alone, {.op = Op::backward}});
   }
   c.options.find_unused_parameters = c.options.static_graph = false;
   c.options.skip_all_reduce_unused_params = false;
   for (auto& layer : c.layers) {
-    if (layer.use == "recomputed") layer.use = "once";
-    layer.frozen = "none";
+    if (layer.use == Use::recomputed) layer.use = Use::once;
+    layer.frozen = FrozenPart::none;
   }
   return c;
 }
@@ -91,22 +93,22 @@ ProgramSpec with_plain_penalty(ProgramSpec c, bool has_one, int where) {
 // one program of ten, before all other steps.
 ProgramSpec with_models_in_any_order(ProgramSpec c, bool has_one, int models) {
   if (!has_one) return c;
-  const Step all{.everywhere = true}, backward{.op = "backward_together", .everywhere = true};
+  const Step all{.everywhere = true}, backward{.op = Op::backward_together, .everywhere = true};
   c.steps.insert(c.steps.begin(), {all, backward});
   c.models = models;
   c.options.static_graph = c.options.skip_all_reduce_unused_params = false;
   c.options.broadcast_buffers = false;
   for (auto& layer : c.layers)
-    if (layer.kind == "sparse") layer.kind = "vector";
+    if (layer.kind == LayerKind::sparse) layer.kind = LayerKind::vector;
   return c;
 }
 
 // A forward that is refused, and what helps; in one program of four.
 ProgramSpec with_refusal(ProgramSpec c, bool has_one, int layer, size_t at) {
   if (!has_one) return c;
-  const Step freeze{.op = "freeze", .layer = layer, .forgotten = true};
+  const Step freeze{.op = Op::freeze, .layer = layer, .forgotten = true};
   const auto place = c.steps.begin() + static_cast<std::ptrdiff_t>(at % c.steps.size());
-  c.steps.insert(place, {freeze, Step(), {.op = "regroup"}});
+  c.steps.insert(place, {freeze, Step(), {.op = Op::regroup}});
   return c;
 }
 

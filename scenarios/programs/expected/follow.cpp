@@ -101,20 +101,21 @@ std::vector<size_t> FollowedModel::reduced() const {
 }
 
 void FollowedModel::follow(const Action& action) {
-  const auto& op = action.step.op;
+  const auto op = action.step.op;
   mistakes_.clear();
   note_inputs(action);
   if (action.is_refused) return;
-  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward(action);
-  if (op == "forward") graphs_[action.number].resize(action.acts.size());
-  if (op == "bare") run_bare(action);
-  if (op.starts_with("backward")) run_backward(action);
-  if (op == "freeze" || op == "unfreeze") freeze(action);
-  if (op == "tell") note_what_takes_part();
-  if (op == "wrap") wrap(action);
-  if (op == "regroup") regroup(action);
-  if (op == "join") join(action);
-  if (op == "finish") finish(action);
+  if (op == Op::forward || op == Op::throw_ || op == Op::evaluate || op == Op::infer)
+    begin_forward(action);
+  if (op == Op::forward) graphs_[action.number].resize(action.acts.size());
+  if (op == Op::bare) run_bare(action);
+  if (is_backward(op)) run_backward(action);
+  if (op == Op::freeze || op == Op::unfreeze) freeze(action);
+  if (op == Op::tell) note_what_takes_part();
+  if (op == Op::wrap) wrap(action);
+  if (op == Op::regroup) regroup(action);
+  if (op == Op::join) join(action);
+  if (op == Op::finish) finish(action);
   for (int rank = 0; rank < c_.world.size; ++rank)
     if (action.acts[static_cast<size_t>(rank)]) follow(action, rank);
   scaling_.follow(action, replicas_);
@@ -122,20 +123,20 @@ void FollowedModel::follow(const Action& action) {
 
 void FollowedModel::follow(const Action& action, int rank) {
   const auto at = static_cast<size_t>(rank);
-  const auto& op = action.step.op;
-  if (op == "forward" || op == "throw") count(action, rank);
-  if (op == "forward") graphs_[action.number][at] = gradients_of(action, rank);
+  const auto op = action.step.op;
+  if (op == Op::forward || op == Op::throw_) count(action, rank);
+  if (op == Op::forward) graphs_[action.number][at] = gradients_of(action, rank);
   // The forward before decides whether a forward begins with rank 0's buffers: a local one as it
   // begins, a synchronised one once it has returned. docs/semantics.md 1.3.
-  if (op == "forward") sends_buffers_next_[at] = action.is_synchronised;
-  if (op == "throw" && action.is_local) sends_buffers_next_[at] = false;
-  if (op == "evaluate" || op == "infer") sends_buffers_next_[at] = false;
-  if (op == "zero_none") replicas_.clear(rank, reference::Cleared::to_none);
-  if (op == "zero_in_place") replicas_.clear(rank, reference::Cleared::in_place);
-  if (op == "scale" && has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
-  if (op.starts_with("update"))
-    replicas_.update(rank, std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
-  if (op == "load") load(action, rank);
+  if (op == Op::forward) sends_buffers_next_[at] = action.is_synchronised;
+  if (op == Op::throw_ && action.is_local) sends_buffers_next_[at] = false;
+  if (op == Op::evaluate || op == Op::infer) sends_buffers_next_[at] = false;
+  if (op == Op::zero_none) replicas_.clear(rank, reference::Cleared::to_none);
+  if (op == Op::zero_in_place) replicas_.clear(rank, reference::Cleared::in_place);
+  if (op == Op::scale && has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
+  if (is_update(op))
+    replicas_.update(rank, std::ldexp(1.0, c_.learning_rate_log2), op == Op::update_if_finite);
+  if (op == Op::load) load(action, rank);
 }
 
 void FollowedModel::note_inputs(const Action& action) {
@@ -143,13 +144,13 @@ void FollowedModel::note_inputs(const Action& action) {
   last_with_inputs_.resize(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g)
     for (const int rank : groups_[g])
-      if (action.acts[static_cast<size_t>(rank)] && action.step.op != "finish")
+      if (action.acts[static_cast<size_t>(rank)] && action.step.op != Op::finish)
         last_with_inputs_[g] = rank;
 }
 
 // A join counts forwards that send something, and so does one with gradients.
 void FollowedModel::begin_forward(const Action& action) {
-  const bool has_gradients = action.step.op == "forward" || action.step.op == "throw";
+  const bool has_gradients = action.step.op == Op::forward || action.step.op == Op::throw_;
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto last = static_cast<size_t>(last_with_inputs_[g]);
     if (!action.acts[last]) continue;  // the group has no inputs
@@ -187,7 +188,7 @@ void FollowedModel::load(const Action& action, int rank) {
 }
 
 void FollowedModel::freeze(const Action& action) {
-  module_.set_trainable(action.step.layer, action.step.op == "unfreeze");
+  module_.set_trainable(action.step.layer, action.step.op == Op::unfreeze);
   if (!action.step.forgotten) note_what_takes_part();
 }
 
@@ -215,8 +216,8 @@ void FollowedModel::regroup(const Action& action) {
 void FollowedModel::join(const Action& action) {
   forwards_counted_.assign(forwards_counted_.size(), 0);
   is_shadowed_ = is_shadowed(action.step);
-  divisor_ = action.step.uneven == "live" ? reference::Divisor::ranks_with_inputs
-                                          : reference::Divisor::group_size;
+  divisor_ = action.step.uneven == JoinKind::live ? reference::Divisor::ranks_with_inputs
+                                                  : reference::Divisor::group_size;
   replicas_.divide_by(divisor_);
 }
 

@@ -24,7 +24,7 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
     output = penalty_for_input(output, input);
   else if (action.step.penalty)
     output = output + penalty_of(output, module_);
-  if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
+  if (action.step.direct != Direct::no) output = output + module_.first().sum() * kDirect;
   const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
                                           trainable, {}, false, false, /*allow_unused=*/true);
   Gradients out(leaves_.size());
@@ -54,7 +54,7 @@ void FollowedModel::run_backward(const Action& action) {
       if (!action.acts[static_cast<size_t>(rank)]) continue;
       auto gradients = graphs_.at(number)[static_cast<size_t>(rank)];
       for (size_t p = 0; p < leaves_.size(); ++p)
-        if (!leaves_[p].requires_grad() || (action.step.inputs == "first" && p > 0))
+        if (!leaves_[p].requires_grad() || (action.step.inputs == Inputs::first && p > 0))
           gradients[p].reset();  // frozen since, or not asked for
       replicas_.add(rank, gradients);
     }

@@ -30,15 +30,15 @@ void FollowedScaling::follow(const Action& action, const reference::Replicas& re
 
 FollowedScaling::Gradient FollowedScaling::after(const Action& action, int rank, size_t p,
                                                  const reference::Replicas& replicas) const {
-  const auto& op = action.step.op;
+  const auto op = action.step.op;
   const auto before = gradients_[static_cast<size_t>(rank)][p];
   if (!replicas.gradient(rank, p).defined()) return Gradient::is_new;
   // New buckets, of which what is there is no part.
-  const bool is_noted = op.ends_with("freeze") && !action.step.forgotten;
-  if (op == "wrap" || op == "regroup" || op == "tell" || is_noted) return Gradient::is_new;
-  if (op == "relayout" && has_bit(action.step.ranks, rank)) return Gradient::is_new;
+  const bool is_noted = is_freeze(op) && !action.step.forgotten;
+  if (op == Op::wrap || op == Op::regroup || op == Op::tell || is_noted) return Gradient::is_new;
+  if (op == Op::relayout && has_bit(action.step.ranks, rank)) return Gradient::is_new;
   if (!action.acts[static_cast<size_t>(rank)]) return Gradient::is_unknown;
-  if (!op.starts_with("backward")) return before;
+  if (!is_backward(op)) return before;
   if (action.is_synchronised && replicas.was_averaged(rank, p)) return Gradient::is_view;
   // One that no rank used lies apart from its bucket, unless that was skipped.
   const bool is_moved = action.is_synchronised || action.step.create_graph;

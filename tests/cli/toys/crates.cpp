@@ -20,6 +20,8 @@ struct Crate {
   }
 };
 
+enum class Mark { none, chalk, paint };
+
 struct Crates {
   WorldSpec world;
   int steps = 1;
@@ -27,7 +29,7 @@ struct Crates {
   std::vector<int> loads;  // of each rank, read cyclically
   int64_t rope = 0;
   bool stacked = false;
-  std::string mark = "none";
+  Mark mark = Mark::none;
   uint64_t seed = 0;
   static constexpr auto fields() {
     return std::tuple{field("world", &Crates::world),
@@ -36,7 +38,7 @@ struct Crates {
                       field("loads", &Crates::loads, between(0, 100)),
                       field("rope", &Crates::rope, at_least(0)),
                       field("stacked", &Crates::stacked),
-                      field("mark", &Crates::mark, one_of("none|chalk|paint")),
+                      field("mark", &Crates::mark),
                       field("seed", &Crates::seed, {}, Cost::numbers)};
   }
 };
@@ -50,13 +52,13 @@ rc::Gen<Crates> some_crates() {
       inRange(1, 9), inRange(0, 4));
   return gen::apply(
       [](int world, int steps, std::vector<Crate> crates, std::vector<int> loads, int64_t rope,
-         bool stacked, std::string mark) {
-        return Crates{{.size = world}, steps,          std::move(crates), std::move(loads), rope,
-                      stacked,         std::move(mark)};
+         bool stacked, Mark mark) {
+        return Crates{{.size = world}, steps, std::move(crates), std::move(loads), rope,
+                      stacked,         mark};
       },
       inRange(1, 6), inRange(1, 9), rc::gen::container<std::vector<Crate>>(crate),
       rc::gen::container<std::vector<int>>(inRange(0, 9)), inRange<int64_t>(0, 40),
-      rc::gen::arbitrary<bool>(), rc::gen::element<std::string>("none", "chalk", "paint"));
+      rc::gen::arbitrary<bool>(), rc::gen::element(Mark::none, Mark::chalk, Mark::paint));
 }
 
 int load_of(const Crates& c, int rank) {
@@ -94,7 +96,7 @@ void stays_away(const Crates& c, RankContext& here) {
 }
 
 void breaks(const Crates& c, RankContext& here) {
-  if (c.crates.size() >= 2 && c.crates.back().width >= 5 && c.mark == "paint" &&
+  if (c.crates.size() >= 2 && c.crates.back().width >= 5 && c.mark == Mark::paint &&
       here.rank() == here.size() - 1)
     std::abort();
   haul(c, here, false, true);

@@ -11,22 +11,25 @@ namespace lockstep::toys {
 
 namespace {
 
+enum class Colour { red, green };
+
 struct Kind {
   WorldSpec world{.size = 2};
   bool loud = false;
-  std::string colour = "red";
+  Colour colour = Colour::red;
   int64_t number = 1;
   static constexpr auto fields() {
     return std::tuple{field("world", &Kind::world), field("loud", &Kind::loud),
-                      field("colour", &Kind::colour, one_of("red|green")),
+                      field("colour", &Kind::colour),
                       field("number", &Kind::number, between(1, 1000))};
   }
 };
 
 rc::Gen<Kind> kinds() {
   return gen::map(rc::gen::resize(100, rc::gen::inRange<int64_t>(1, 1000)), [](int64_t number) {
-    return Kind{
-        .loud = number % 2 == 0, .colour = number % 3 == 0 ? "green" : "red", .number = number};
+    return Kind{.loud = number % 2 == 0,
+                .colour = number % 3 == 0 ? Colour::green : Colour::red,
+                .number = number};
   });
 }
 

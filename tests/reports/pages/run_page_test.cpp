@@ -123,8 +123,8 @@ std::vector<std::string> faults_on(const RunPage& page) {
 
 TEST(RunPage, HasWhatEscapedBeforeWhatWasCaught) {
   RankHistory killed, left;
-  killed.events.push_back({{0, "forward"}, Injection{.kind = "kill", .rank = 0}});
-  left.events.push_back({{0, "forward"}, Injection{.kind = "delay", .rank = 1}});
+  killed.events.push_back({{0, "forward"}, Injection{.kind = InjectionKind::kill, .rank = 0}});
+  left.events.push_back({{0, "forward"}, Injection{.kind = InjectionKind::delay, .rank = 1}});
   const History history({killed, left});
   RunPage page{.run = every_kind()};
   page.cases = {{.c = {"family.holds", Json::object()}, .holds = true, .history = history},

@@ -16,17 +16,19 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Injections, ::testing::Values("cold", "warm", "s
 
 TEST_P(Injections, StrikeWhereTheyWerePlanted) {
   Toy planted = toy("reduce_and_record", 2);
-  planted.world.injections = {{.kind = "exit", .rank = 1, .collective = 0, .amount = 9}};
+  planted.world.injections = {
+      {.kind = InjectionKind::exit, .rank = 1, .collective = 0, .amount = 9}};
   const auto history = play(planted);
   EXPECT_EQ(history.ranks()[1].ending, (Ending{Kind::exited, "9"}));
-  EXPECT_EQ(std::get<Injection>(history.ranks()[1].events.back().what).kind, "exit");
+  EXPECT_EQ(std::get<Injection>(history.ranks()[1].events.back().what).kind, InjectionKind::exit);
   EXPECT_EQ(history.ranks()[0].ending.kind, Kind::threw) << "its peer's connection closed";
-  planted.world.injections = {{.kind = "delay", .rank = 0, .at = {1, "acting"}, .amount = 1}};
+  planted.world.injections = {
+      {.kind = InjectionKind::delay, .rank = 0, .at = {1, "acting"}, .amount = 1}};
   EXPECT_EQ(endings(play(planted)), std::vector<Ending>(2));
 }
 
 TEST_P(Injections, WhatBefallsACollectiveIsSeenByThoseItConcerns) {
-  const auto struck = [&](const std::string& kind, int amount) {
+  const auto struck = [&](InjectionKind kind, int amount) {
     Toy planted = toy("reduce_and_record", 2);
     planted.world.injections = {{.kind = kind, .rank = 1, .collective = 0, .amount = amount}};
     return play(planted, 3s);
@@ -39,28 +41,29 @@ TEST_P(Injections, WhatBefallsACollectiveIsSeenByThoseItConcerns) {
   };
   const std::vector<double> right(3, 3.0);
 
-  auto history = struck("corrupt", 31);  // the sign of the first element
+  auto history = struck(InjectionKind::corrupt, 31);  // the sign of the first element
   EXPECT_EQ(sum(history, 0), right);
   EXPECT_EQ(sum(history, 1), (std::vector<double>{-3, 3, 3}));
 
-  history = struck("error", 0);
+  history = struck(InjectionKind::error, 0);
   EXPECT_EQ(
       history.ranks()[1].ending,
       (Ending{Kind::threw, "injected: the backend failed collective #0, allreduce of 3 float32"}));
   EXPECT_EQ(history.ranks()[0].ending.kind, Kind::threw);
 
-  history = struck("drop", 0);
+  history = struck(InjectionKind::drop, 0);
   EXPECT_EQ(sum(history, 1), std::vector<double>(3, 2.0)) << "what it had sent";
   EXPECT_EQ(history.ranks()[0].ending.kind, Kind::stuck);
 
-  history = struck("duplicate", 0);
+  history = struck(InjectionKind::duplicate, 0);
   EXPECT_EQ(sum(history, 0), right);
   EXPECT_EQ(history.ranks()[1].ending.kind, Kind::returned);
 
-  for (const std::string kind : {"slow", "late"}) {  // the latter is for devices, and none is here
+  for (const auto kind :
+       {InjectionKind::slow, InjectionKind::late}) {  // the latter is for devices, and none is here
     history = struck(kind, 1);
-    EXPECT_EQ(endings(history), std::vector<Ending>(2)) << kind;
-    EXPECT_EQ(sum(history, 1), right) << kind;
+    EXPECT_EQ(endings(history), std::vector<Ending>(2)) << word_of(kind);
+    EXPECT_EQ(sum(history, 1), right) << word_of(kind);
   }
   EXPECT_EQ(endings(play(toy("reduce_and_record", 2))), std::vector<Ending>(2));
 }
@@ -82,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, StoppedRanks, ::testing::Values("cold", "warm", 
 
 TEST_P(StoppedRanks, AreKnownFromTheKernel) {
   Toy planted = toy("reduce_and_record", 2);
-  planted.world.injections = {{.kind = "stop", .rank = 1, .collective = 0}};
+  planted.world.injections = {{.kind = InjectionKind::stop, .rank = 1, .collective = 0}};
   play(planted, 500ms);
   const auto kept = kept_output(lane());
   EXPECT_NE(kept.at("rank1.stacks").find("stopped"), std::string::npos) << kept.at("rank1.stacks");

@@ -167,21 +167,21 @@ TEST(Arithmetic, TheOrderOfASumIsTheCases) {
   const double big = 1 << 24;
   const Tensors parts{torch::ones({8}), torch::full({8}, big), torch::full({8}, -big),
                       torch::ones({8})};
-  const auto sum = [&](const std::string& order, uint64_t seed = 0) {
+  const auto sum = [&](ReductionShape order, uint64_t seed = 0) {
     std::vector<Call> calls;
     for (const auto& part : parts)
       calls.push_back(in_place("allreduce", part.clone(), Reduction::SUM));
     play(calls, {order, seed});
     return calls[0].outputs[0];
   };
-  expect_equal(sum("flat"), torch::ones({8}));  // ((1 + b) - b) + 1
-  expect_equal(sum("tree"), torch::ones({8}));  // (1 + b) + (-b + 1)
+  expect_equal(sum(ReductionShape::flat), torch::ones({8}));  // ((1 + b) - b) + 1
+  expect_equal(sum(ReductionShape::tree), torch::ones({8}));  // (1 + b) + (-b + 1)
   // Chunk c, of two elements, begins at member c - 1 and goes down: 3 2 1 0, 0 3 2 1, 1 0 3 2, ...
-  expect_equal(sum("ring"), numbers({2, 2, 2, 2, 0, 0, 2, 2}));
-  expect_equal(sum("permuted", 1), sum("permuted", 1));
+  expect_equal(sum(ReductionShape::ring), numbers({2, 2, 2, 2, 0, 0, 2, 2}));
+  expect_equal(sum(ReductionShape::permuted, 1), sum(ReductionShape::permuted, 1));
   bool differs = false;
   for (uint64_t seed = 0; seed < 20; ++seed)
-    differs = differs || !at::equal(sum("permuted", seed), sum("flat"));
+    differs = differs || !at::equal(sum(ReductionShape::permuted, seed), sum(ReductionShape::flat));
   EXPECT_TRUE(differs);
 }
 

@@ -28,7 +28,7 @@ TEST(Chooser, WhereOneAloneCanRunNoChoiceIsMade) {
 
 TEST(Chooser, UniformChoicesComeFromTheSeedAndReachEverybody) {
   const auto with = [](uint64_t seed) {
-    return chosen(Chooser({.policy = "uniform", .seed = seed}, 3), {0, 1, 2}, 100);
+    return chosen(Chooser({.policy = SchedulePolicy::uniform, .seed = seed}, 3), {0, 1, 2}, 100);
   };
   EXPECT_EQ(with(1), with(1));
   EXPECT_NE(with(1), with(2));
@@ -37,14 +37,16 @@ TEST(Chooser, UniformChoicesComeFromTheSeedAndReachEverybody) {
 }
 
 TEST(Chooser, ByPriorityTheSameRankRunsUntilAChange) {
-  const auto still = chosen(Chooser({.policy = "priority", .seed = 4}, 4), {0, 1, 2, 3}, 50);
+  const auto still =
+      chosen(Chooser({.policy = SchedulePolicy::priority, .seed = 4}, 4), {0, 1, 2, 3}, 50);
   EXPECT_EQ(std::set<int>(still.begin(), still.end()).size(), 1u);
-  const auto changing =
-      chosen(Chooser({.policy = "priority", .changes = 2, .seed = 4}, 4), {0, 1, 2, 3}, 200);
+  const auto changing = chosen(
+      Chooser({.policy = SchedulePolicy::priority, .changes = 2, .seed = 4}, 4), {0, 1, 2, 3}, 200);
   EXPECT_EQ(std::set<int>(changing.begin(), changing.end()).size(), 3u) << "two were made the last";
   std::set<int> firsts;
   for (uint64_t seed = 0; seed < 20; ++seed)
-    firsts.insert(Chooser({.policy = "priority", .seed = seed}, 4).choose({0, 1, 2, 3}));
+    firsts.insert(
+        Chooser({.policy = SchedulePolicy::priority, .seed = seed}, 4).choose({0, 1, 2, 3}));
   EXPECT_EQ(firsts.size(), 4u);
 }
 

@@ -33,18 +33,18 @@ TEST(Scheduler, OneRankRunsAtATimeAndInTheSameOrderForTheSameSchedule) {
     });
     return seen;
   };
-  const auto first = order({.policy = "uniform", .seed = 3});
+  const auto first = order({.policy = SchedulePolicy::uniform, .seed = 3});
   EXPECT_EQ(first.size(), 40u);
-  EXPECT_EQ(order({.policy = "uniform", .seed = 3}), first);
-  EXPECT_NE(order({.policy = "uniform", .seed = 4}), first);
+  EXPECT_EQ(order({.policy = SchedulePolicy::uniform, .seed = 3}), first);
+  EXPECT_NE(order({.policy = SchedulePolicy::uniform, .seed = 4}), first);
 }
 
 TEST(Scheduler, ManyRanksTakeTurns) {
   const int ranks = 200;
   int turns = 0;
   std::atomic<int> at_once = 0;
-  Scheduler scheduler(rank_threads(), ranks, Chooser({.policy = "uniform", .seed = 1}, ranks),
-                      kLimit);
+  Scheduler scheduler(rank_threads(), ranks,
+                      Chooser({.policy = SchedulePolicy::uniform, .seed = 1}, ranks), kLimit);
   const auto ends = scheduler.run([&](int) {
     for (int i = 0; i < 5; ++i) {
       EXPECT_EQ(++at_once, 1);
@@ -127,7 +127,8 @@ TEST(Scheduler, NobodysTimeoutsReachBeyondTheLimit) {
 }
 
 TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
-  for (const char* policy : {"listed", "uniform", "priority"}) {
+  for (const auto policy :
+       {SchedulePolicy::listed, SchedulePolicy::uniform, SchedulePolicy::priority}) {
     bool is_there = false;
     Scheduler scheduler(rank_threads(), 3, Chooser({.policy = policy}, 3), kLimit);
     const auto ends = scheduler.run([&](int rank) {
@@ -137,7 +138,7 @@ TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
       }
       while (!is_there) scheduler.stand_back(1ms, kSomething);
     });
-    for (const auto& standing : ends) EXPECT_EQ(standing.state, State::ended) << policy;
+    for (const auto& standing : ends) EXPECT_EQ(standing.state, State::ended) << word_of(policy);
   }
 }
 

@@ -41,11 +41,11 @@ TEST_P(SimTest, ACaseShowsWhatItShowsInAColdWorld) {
 TEST_P(SimTest, TheRingAddsInTheOrderOfGloos) {
   for (const int size : {2, 3, 4, 5}) {
     Toy c = toy("reduce_reals", size);
-    c.world.reduction = "ring";
+    c.world.reduction = ReductionShape::ring;
     EXPECT_EQ(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
               play_as("cold", c).row({1, "acting"}, "sum").by_rank)
         << size;
-    c.world.reduction = "flat";
+    c.world.reduction = ReductionShape::flat;
     if (size > 2) {
       EXPECT_NE(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
                 play_as("cold", c).row({1, "acting"}, "sum").by_rank)
@@ -56,7 +56,7 @@ TEST_P(SimTest, TheRingAddsInTheOrderOfGloos) {
 
 TEST_P(SimTest, TheSameScheduleGivesTheSameHistoryAndAnotherOneMayNot) {
   const auto with = [&](uint64_t seed) {
-    return hash_of(play(scheduled("race", 4, {.policy = "uniform", .seed = seed})));
+    return hash_of(play(scheduled("race", 4, {.policy = SchedulePolicy::uniform, .seed = seed})));
   };
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -77,11 +77,11 @@ TEST_P(SimTest, AResultMayArriveWhenTheRankWaitsForItAndNoSooner) {
   };
   using Sums = std::vector<double>;
   EXPECT_EQ(sums({}, "before waiting"), (Sums{6, 6, 6}));
-  EXPECT_EQ(sums({.results = "at_wait"}, "before waiting"), (Sums{1, 2, 3}));
-  EXPECT_EQ(sums({.results = "at_wait"}, "after waiting"), (Sums{6, 6, 6}));
+  EXPECT_EQ(sums({.results = ResultTime::at_wait}, "before waiting"), (Sums{1, 2, 3}));
+  EXPECT_EQ(sums({.results = ResultTime::at_wait}, "after waiting"), (Sums{6, 6, 6}));
   std::set<Sums> seen;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    const Schedule drawn{.results = "drawn", .seed = seed};
+    const Schedule drawn{.results = ResultTime::drawn, .seed = seed};
     seen.insert(sums(drawn, "before waiting"));
     EXPECT_EQ(sums(drawn, "after waiting"), (Sums{6, 6, 6}));
   }
@@ -91,8 +91,9 @@ TEST_P(SimTest, AResultMayArriveWhenTheRankWaitsForItAndNoSooner) {
 TEST_P(SimTest, WhenResultsArriveChangesNothingForAProgramThatWaits) {
   for (const char* act : {"collectives", "reduce_in_halves", "four_rounds", "train"}) {
     const auto at_once = play(scheduled(act, 4, {}));
-    for (const char* results : {"at_wait", "drawn"})
-      EXPECT_EQ(play(scheduled(act, 4, {.results = results})), at_once) << act << " " << results;
+    for (const auto results : {ResultTime::at_wait, ResultTime::drawn})
+      EXPECT_EQ(play(scheduled(act, 4, {.results = results})), at_once)
+          << act << " " << word_of(results);
   }
 }
 
@@ -111,7 +112,7 @@ TEST_P(SimTest, AnExhaustiveScheduleTriesEveryOrderAndSaysHowMany) {
     return {};
   };
   lanes_.clear();
-  const auto tried = play(scheduled("race", 3, {.policy = "exhaustive"})).schedules();
+  const auto tried = play(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive})).schedules();
   EXPECT_TRUE(tried.complete);
   EXPECT_EQ(tried.count, static_cast<int64_t>(orders.size()));
   EXPECT_EQ(std::set(orders.begin(), orders.end()).size(), 6u);
@@ -126,7 +127,7 @@ TEST_P(SimTest, AnExhaustiveScheduleFindsTheOneOrderThatFails) {
     return {};
   };
   lanes_.clear();
-  const auto history = play(scheduled("race", 3, {.policy = "exhaustive"}));
+  const auto history = play(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive}));
   EXPECT_EQ(order_in(history), (std::vector<int64_t>{3, 2, 1}));
   const auto& tried = history.schedules();
   EXPECT_GT(tried.count, 1);
@@ -136,7 +137,7 @@ TEST_P(SimTest, AnExhaustiveScheduleFindsTheOneOrderThatFails) {
 }
 
 TEST_P(SimTest, NothingOfOneRankReachesAnother) {
-  const auto history = play(scheduled("meddle", 3, {.policy = "uniform", .seed = 5}));
+  const auto history = play(scheduled("meddle", 3, {.policy = SchedulePolicy::uniform, .seed = 5}));
   ASSERT_EQ(endings(history), std::vector<Ending>(3));
   const auto kept = history.row({1, "acting"}, "kept").by_rank;
   for (const auto& of_rank : kept)
@@ -173,7 +174,7 @@ TEST_P(SimTest, DifferentCollectivesAreAnErrorOnEveryRankThatShowsBoth) {
 
 TEST_P(SimTest, WhoWaitsForARankThatIsGoneIsToldHowItWent) {
   Toy c = toy("reduce_and_record", 3);
-  c.world.injections = {{.kind = "kill", .rank = 2, .collective = 0}};
+  c.world.injections = {{.kind = InjectionKind::kill, .rank = 2, .collective = 0}};
   const Ending told{Kind::threw, "rank 2 never came to collective #0: signalled (SIGKILL)"};
   EXPECT_EQ(endings(play(c)), (std::vector<Ending>{told, told, {Kind::signalled, "SIGKILL"}}));
   EXPECT_EQ(endings(play(toy("reduce_and_record", 3))), std::vector<Ending>(3));
@@ -181,7 +182,7 @@ TEST_P(SimTest, WhoWaitsForARankThatIsGoneIsToldHowItWent) {
 
 TEST_P(SimTest, AStoppedRankLeavesItsPeersStuckAndNobodyWaitsForADeadline) {
   Toy c = toy("reduce_and_record", 2);
-  c.world.injections = {{.kind = "stop", .rank = 1, .at = {1, "acting"}}};
+  c.world.injections = {{.kind = InjectionKind::stop, .rank = 1, .at = {1, "acting"}}};
   const auto began = std::chrono::steady_clock::now();
   const auto history = play(c, 10min);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 5min);
@@ -202,7 +203,8 @@ TEST_P(SimTest, RanksThatWaitForEachOtherAreStuckAtOnce) {
 
 TEST_P(SimTest, ADelayPassesInVirtualTime) {
   Toy c = toy("reduce_and_record", 2);
-  c.world.injections = {{.kind = "delay", .rank = 0, .at = {1, "acting"}, .amount = 20'000'000}};
+  c.world.injections = {
+      {.kind = InjectionKind::delay, .rank = 0, .at = {1, "acting"}, .amount = 20'000'000}};
   EXPECT_EQ(endings(play(c)), std::vector<Ending>(2)) << "nobody sleeps for five hours";
 }
 

@@ -1,0 +1,80 @@
+// The dtypes of tensors, by PyTorch's names, and what is known of each. No torch.
+#pragma once
+
+#include "harness/base/words.h"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep {
+
+enum class Dtype {
+  float32,
+  float64,
+  float16,
+  bfloat16,
+  complex64,
+  complex128,
+  int64,
+  int32,
+  int16,
+  int8,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  bool_,
+  float8_e5m2,
+  float8_e4m3fn,
+};
+
+struct DtypeTraits {
+  Dtype dtype;
+  int64_t bytes;  // of an element
+  // Of the real floating dtypes that are read as numbers: the bits of the significand, and the
+  // exponent of the smallest normal number, which is 2^(exponent_min - 1). 0: of no other one.
+  int precision_bits = 0;
+  int exponent_min = 0;
+};
+
+inline constexpr std::array kDtypes{
+    DtypeTraits{Dtype::float32, 4, 24, -125},
+    DtypeTraits{Dtype::float64, 8, 53, -1021},
+    DtypeTraits{Dtype::float16, 2, 11, -13},
+    DtypeTraits{Dtype::bfloat16, 2, 8, -125},
+    DtypeTraits{Dtype::complex64, 8},
+    DtypeTraits{Dtype::complex128, 16},
+    DtypeTraits{Dtype::int64, 8},
+    DtypeTraits{Dtype::int32, 4},
+    DtypeTraits{Dtype::int16, 2},
+    DtypeTraits{Dtype::int8, 1},
+    DtypeTraits{Dtype::uint8, 1},
+    DtypeTraits{Dtype::uint16, 2},
+    DtypeTraits{Dtype::uint32, 4},
+    DtypeTraits{Dtype::uint64, 8},
+    DtypeTraits{Dtype::bool_, 1},
+    DtypeTraits{Dtype::float8_e5m2, 1},
+    DtypeTraits{Dtype::float8_e4m3fn, 1},
+};
+static_assert([] {
+  for (size_t i = 0; i < kDtypes.size(); ++i)
+    if (static_cast<size_t>(kDtypes[i].dtype) != i) return false;
+  return kDtypes.size() == words::kAll<Dtype>.size();
+}());
+
+constexpr const DtypeTraits& traits_of(Dtype dtype) {
+  return kDtypes[static_cast<size_t>(dtype)];
+}
+
+// Of a word in a record, which may be another library's dtype or "mixed"; then all are 0.
+inline DtypeTraits traits_of(std::string_view word) {
+  const auto dtype = value_of_word<Dtype>(word);
+  return dtype ? traits_of(*dtype) : DtypeTraits{};
+}
+
+constexpr bool is_half(Dtype dtype) {
+  return traits_of(dtype).bytes == 2 && traits_of(dtype).precision_bits > 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,17 @@
+// Enumerations that several shapes of cases have as fields.
+#pragma once
+
+#include "harness/base/dtype.h"
+#include "harness/base/fields.h"
+
+namespace lockstep::scenarios {
+
+// exact: small whole numbers, so that nothing rounds; real: any numbers, mostly between -1 and 1.
+enum class Values { exact, real };
+
+enum class OptimizerKind { none, sgd, momentum, adam, adamw, amsgrad, adagrad, rmsprop };
+
+// Of a layer's weight and bias.
+enum class FrozenPart { none, weight, all };
+
+}  // namespace lockstep::scenarios
