@@ -25,33 +25,22 @@ struct Moment {
 };
 
 enum class InjectionKind {
-  delay,
-  slow,
-  kill,
-  stop,
-  exit,
-  throw_,
-  error,
-  drop,
-  duplicate,
-  corrupt,
-  late
+  delay,      // stands still for `amount` milliseconds
+  slow,       // does so before every collective from here on
+  kill,       // is killed, as by SIGKILL
+  stop,       // is stopped, as by SIGSTOP
+  exit,       // exits with the status `amount`
+  throw_,     // throws out of its program, unless that catches it
+  error,      // receives from its backend the error that the collective failed
+  drop,       // receives success, though no other rank saw the collective
+  duplicate,  // issues it twice
+  corrupt,    // finds bit `amount` of its result flipped
+  late,       // on a device with streams: finds its result there, and all later ones, `amount`
+              // milliseconds late, while the host continues; elsewhere it does nothing
 };
 
 // An event the case plants in one rank: at a collective (its sequence number), or, where
 // `collective` is -1, at a moment. An event that concerns a collective then strikes the next one.
-//   delay      stands still for `amount` milliseconds
-//   slow       does so before every collective from here on
-//   kill       is killed, as by SIGKILL
-//   stop       is stopped, as by SIGSTOP
-//   exit       exits with the status `amount`
-//   throw      throws out of its program, unless that catches it
-//   error      receives from its backend the error that the collective failed
-//   drop       receives success, though no other rank saw the collective
-//   duplicate  issues it twice
-//   corrupt    finds bit `amount` of its result flipped
-//   late       on a device with streams: finds its result there, and all later ones, `amount`
-//              milliseconds late, while the host continues; elsewhere it does nothing
 // An event of another kind is another failure, not a smaller one.
 struct Injection {
   InjectionKind kind = InjectionKind::delay;
@@ -68,22 +57,25 @@ struct Injection {
   }
 };
 
-enum class SchedulePolicy { listed, uniform, priority, exhaustive };
-
-enum class ResultTime { at_once, at_wait, drawn };
-
 // Which rank runs next in a simulated world, where one rank runs at a time; other worlds leave it
 // to the machine.
-//   listed      of those that can run, in ascending order, the one whose number (modulo theirs)
-//               `choices` gives next; after its end the first
-//   uniform     any of them, drawn from `seed`
-//   priority    the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
-//               the first rank becomes the last
-//   exhaustive  every schedule, one after another, until one fails; for tiny worlds. Where there
-//               are very many, those that differ in the first choices
-// `results` decides when a rank has the result of a collective in its tensors: at_once, when the
-// last rank has come; at_wait, when the rank itself has waited for it; drawn, either, for each
-// collective and rank by `seed`.
+enum class SchedulePolicy {
+  listed,    // of those that can run, in ascending order, the one whose number (modulo theirs)
+             // `choices` gives next; after its end the first
+  uniform,   // any of them, drawn from `seed`
+  priority,  // the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
+             // the first rank becomes the last
+  exhaustive,  // every schedule, one after another, until one fails; for tiny worlds. Where there
+               // are very many, those that differ in the first choices
+};
+
+// When a rank has the result of a collective in its tensors.
+enum class ResultTime {
+  at_once,  // when the last rank has come
+  at_wait,  // when the rank itself has waited for it
+  drawn,    // either, for each collective and rank by `seed`
+};
+
 struct Schedule {
   std::vector<int> choices;
   SchedulePolicy policy = SchedulePolicy::listed;
@@ -139,7 +131,7 @@ enum class ReductionShape { flat, ring, tree, permuted };
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;
-  // The order in which a reduction takes the ranks: flat|ring|tree|permuted (by schedule.seed).
+  // The order in which a reduction takes the ranks; permuted: by schedule.seed.
   ReductionShape reduction = ReductionShape::flat;
   Schedule schedule;
   Timing timing;

@@ -32,24 +32,19 @@ enum class HookKind {
   noop,
   quantize,
   power_sgd,
-  gathered,
-  own_work
+  gathered,  // each rank gathers all ranks' gradients and sums them itself
+  own_work,  // an all-reduce of the program's own, on the same group
 };
-
 enum class HookCompression { none, fp16_compress, bf16_compress };
 
-// A communication hook: what happens to a full bucket in place of the all-reduce.
-//   all_reduce, fp16_compress, bf16_compress, noop, quantize, power_sgd
-//              the subject's own
-//   gathered   each rank gathers all ranks' gradients and sums them itself
-//   own_work   an all-reduce of the program's own, on the same group
+// A communication hook: what happens to a full bucket in place of the all-reduce. It is the
+// subject's own where its kind does not say otherwise.
 struct HookOptions {
   HookKind kind = HookKind::all_reduce;
-  HookCompression around =
-      HookCompression::none;  // the compression that gives it rounded gradients
-  int64_t chunk = 512;        // of quantize
-  int64_t matrix_rank = 1;    // of power_sgd
-  int64_t start = 0;          // the number of passes that power_sgd averages first
+  HookCompression around = HookCompression::none;  // gives it rounded gradients
+  int64_t chunk = 512;                             // of quantize
+  int64_t matrix_rank = 1;                         // of power_sgd
+  int64_t start = 0;  // the number of passes that power_sgd averages first
   bool use_error_feedback = true, warm_start = true;
   auto operator<=>(const HookOptions&) const = default;
   static constexpr auto fields() {

@@ -10,12 +10,13 @@ namespace lockstep::scenarios::errors {
 // Ranks by number, modulo the world size; an empty list is all of them.
 using Ranks = std::vector<int>;
 
-enum class LackKind { unused, left_out, undefined };
+enum class LackKind {
+  unused,     // the parameter takes no part in forward
+  left_out,   // the loss leaves out its output
+  undefined,  // a function behind it passes no gradient on
+};
 
 // One parameter whose gradient some ranks lack in the passes of one step.
-//   unused     it takes no part in forward
-//   left_out   the loss leaves out its output
-//   undefined  a function behind it passes no gradient on
 struct Lack {
   LackKind how = LackKind::unused;
   int step = 0;        // modulo the steps
@@ -30,40 +31,26 @@ struct Lack {
   }
 };
 
+// The mistake that some ranks make in the synchronised pass of one step, with one parameter.
 enum class MistakeKind {
   none,
-  throw_in_backward,
-  in_the_loss,
-  dtype,
-  sparse,
-  twice,
-  throw_in_forward,
-  frozen,
-  converted,
-  registered,
-  reported,
-  forward_in_backward,
-  forward_twice,
-  skipped,
-  late
+  throw_in_backward,    // its function throws
+  in_the_loss,          // the loss uses the parameter itself, and forward does not
+  dtype,                // its .grad is of another dtype
+  sparse,               // its gradient is sparse, though no Embedding says so
+  twice,                // a backward inside of backward brings its gradient once more
+  throw_in_forward,     // its function throws there; these ranks skip the pass
+  frozen,               // it is, before the forward
+  converted,            // likewise
+  registered,           // a further parameter, "late", is registered before the forward
+  reported,             // the rank reports a failure before the forward
+  forward_in_backward,  // its function calls the replica
+  forward_twice,        // the forward is made twice, and its first output is dropped: the rank has
+                        // left out a backward, and makes one more; without a buffer
+  skipped,              // the rank leaves out the whole step
+  late,                 // it begins once its peers have given up waiting for it; not all ranks
 };
 
-// The mistake that some ranks make in the synchronised pass of one step, with one parameter.
-//   throw_in_backward    its function throws
-//   in_the_loss          the loss uses the parameter itself, and forward does not
-//   dtype                its .grad is of another dtype
-//   sparse               its gradient is sparse, though no Embedding says so
-//   twice                a backward inside of backward brings its gradient once more
-//   throw_in_forward     its function throws there; these ranks skip the pass
-//   frozen, converted    it is, before the forward
-//   registered           a further parameter, "late", is registered before the forward
-//   forward_twice        the forward is made twice, and its first output is dropped: the rank has
-//                        left out a backward, and makes one more; without a buffer
-//   reported             the rank reports a failure before the forward
-//   forward_in_backward  its function calls the replica
-//   skipped              the rank leaves out the whole step
-//   late                 the rank begins it once its peers have given up waiting for it; not all
-//                        ranks
 struct Mistake {
   MistakeKind kind = MistakeKind::none;
   int step = 0, parameter = 0;  // as a Lack's

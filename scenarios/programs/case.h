@@ -52,70 +52,47 @@ struct LayerSpec {
   }
 };
 
+// What a step does. Its fields that matter are named.
 enum class Op {
-  forward,
-  backward,
-  backward_retained,
-  backward_together,
-  bare,
-  evaluate,
-  infer,
-  throw_,
-  zero_none,
-  zero_in_place,
-  scale,
-  update,
-  update_if_finite,
-  freeze,
-  unfreeze,
-  load,
-  renew,
-  convert,
-  unwrap,
-  wrap,
-  regroup,
-  grad,
-  relayout,
-  join,
-  finish,
-  tell,
-  hold,
-  release
+  forward,            // of the wrapped model, in training; its graph stays open
+  backward,           // through the graph of open forward number `of`, counted cyclically
+  backward_retained,  // the same, and the graph stays open
+  backward_together,  // one pass through all open graphs of the model, the sum of their losses
+  bare,               // forward and backward of the model itself, past its replica, on `ranks`
+  evaluate,           // a forward in evaluation mode without gradients
+  infer,              // a forward in inference mode
+  throw_,             // a forward that throws on every rank and is caught
+  zero_none,          // gradients are dropped
+  zero_in_place,      // gradients are filled with zeros
+  scale,              // gradients are doubled in place on `ranks`, as clipping changes them
+  update,             // parameters move along their gradients
+  update_if_finite,   // the same, on ranks on which all gradients are finite
+  freeze,             // weight and bias of layer number `layer`; its replica, if any, takes note,
+                      // unless that is forgotten: then its next synchronised forward is refused
+  unfreeze,           // likewise
+  load,   // other values are copied into parameters, the same on all ranks, and into buffers, each
+          // rank's own
+  renew,  // parameters and buffers get other memory, and keep their values
+  convert,  // parameters are converted to another dtype and back
+  unwrap,   // the replica is destroyed; until the next `wrap` the model has none
+  wrap,     // a new replica of the model, after the end of the one it has; the ranks before `cut`
+            // train together, and so do the others; 0: all ranks
+  regroup,  // the replica continues with such a process group
+  grad,  // autograd::grad of the loss of such a graph as backward's, for the parameters; it stays
+         // open
+  relayout,  // gradients get other strides on `ranks`, and keep their values
+  join,      // a join of the replica begins; it ends at the next `finish`, or with the last step
+  finish,    // the join ends, and with it the model's open graphs
+  tell,      // the replica takes note of what was frozen and unfrozen, if anything was
+  hold,      // a guard of the model's no_sync begins
+  release,   // the guard number `of` ends
 };
 
 enum class Inputs { no, parameters, first };
 
 enum class Direct { no, beside, alone };
 
-// One step. Which of its fields matter is its operation's:
-//   forward            of the wrapped model, in training; its graph stays open
-//   backward           through the graph of open forward number `of`, counted cyclically
-//   backward_retained  the same, and the graph stays open
-//   grad               autograd::grad of such a graph's loss, for the parameters; it stays open
-//   backward_together  one pass through all open graphs of the model, the sum of their losses
-//   bare               forward and backward of the model itself, past its replica, on `ranks`
-//   evaluate, infer    a forward in evaluation mode without gradients, or in inference mode
-//   throw              a forward that throws on every rank and is caught
-//   zero_none          gradients are dropped; zero_in_place: they are filled with zeros
-//   scale              gradients are doubled in place on `ranks`, as clipping changes them
-//   relayout           gradients get other strides on `ranks`, and keep their values
-//   update             parameters move along their gradients
-//   update_if_finite   the same, on ranks on which all gradients are finite
-//   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note,
-//                      unless that is forgotten: then its next synchronised forward is refused
-//   tell               the replica takes note of what was frozen and unfrozen, if anything was
-//   hold, release      a guard of the model's no_sync begins, or the one number `of` ends
-//   load               other values are copied into parameters, the same on all ranks, and into
-//                      buffers, each rank's own
-//   renew              parameters and buffers get other memory, and keep their values
-//   convert            parameters are converted to another dtype and back
-//   unwrap             the replica is destroyed; until the next `wrap` the model has none
-//   wrap               a new replica of the model, after the end of the one it has; the ranks
-//                      before `cut` train together, and so do the others; 0: all ranks
-//   regroup            the replica goes over to such a process group
-//   join               a join of the replica begins; it ends at the next `finish`, or with the
-//                      last step
-//   finish             the join ends, and with it the model's open graphs
+// One step of a program.
 struct Step {
   Op op = Op::forward;
   int model = 0;                // counted cyclically

@@ -25,18 +25,20 @@ constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kFirst = "first
                      *kSecond = "second part";
 constexpr int64_t kSize = 3;
 
-enum class Act { wrap, step, local, mask, epoch, split, sum, check, save, load };
+// Something that a training does.
+enum class Act {
+  wrap,   // wraps the model, once more
+  step,   // a synchronised forward and backward
+  local,  // the same inside no_sync
+  mask,   // the program draws a mask, for dropout
+  epoch,  // draws all samples of an epoch
+  split,  // splits the dataset at random
+  sum,    // sums a number over the ranks
+  check,  // compares the replicas
+  save,   // saves a checkpoint
+  load,   // loads it
+};
 
-// Each act is something that a training does:
-//   wrap      wraps the model, once more
-//   step      a synchronised forward and backward
-//   local     the same inside no_sync
-//   mask      the program draws a mask, for dropout
-//   epoch     draws all samples of an epoch
-//   split     splits the dataset at random
-//   sum       sums a number over the ranks
-//   check     compares the replicas
-//   save      saves a checkpoint; load: loads it
 struct Drawing {
   WorldSpec world;
   std::vector<Act> acts;

@@ -9,7 +9,21 @@
 
 namespace lockstep::scenarios {
 
-enum class ActKind { draw, begin, resize, epoch, copy, turn, save, save_at, load, restart, reseed };
+// What a program does with its sampler; `amount` is a number of samples, an epoch or a dataset's
+// size.
+enum class ActKind {
+  draw,     // draws at most `amount` samples of the pass
+  begin,    // begins a pass
+  resize,   // begins a pass over a dataset of `amount` samples
+  epoch,    // sets the epoch `amount`
+  copy,     // continues with a copy, as a data loader does
+  turn,     // continues with the copy that was left last, if any, and leaves this one
+  save,     // saves, to be loaded later
+  save_at,  // saves, naming `amount` samples as used
+  load,     // loads what was saved last into this sampler
+  restart,  // loads what was saved last into a new sampler
+  reseed,   // loads it into a new one of another seed, which must refuse it, and drops that one
+};
 
 }  // namespace lockstep::scenarios
 
@@ -21,18 +35,6 @@ constexpr std::string_view lockstep::words::word<lockstep::scenarios::ActKind::s
 
 namespace lockstep::scenarios {
 
-// One step of a sampler; `amount` is a number of samples, an epoch or a dataset's size.
-//   draw     draws at most `amount` samples of the pass
-//   begin    begins a pass
-//   resize   begins a pass over a dataset of `amount` samples
-//   epoch    sets the epoch `amount`
-//   copy     continues with a copy, as a data loader does
-//   turn     continues with the copy that was left last, if any, and leaves this one
-//   save     saves, to be loaded later
-//   save_at  saves, naming `amount` samples as used
-//   load     loads what was saved last into this sampler
-//   restart  loads what was saved last into a new sampler
-//   reseed   loads it into a new sampler of another seed, which must refuse it, and drops that one
 struct Act {
   ActKind act = ActKind::draw;
   int64_t amount = 1;
