@@ -96,6 +96,10 @@ struct ElementOf {
 template <class T>
 struct ElementOf<std::vector<T>> : ElementOf<T> {};
 template <class T>
+struct ElementOf<std::optional<T>> : ElementOf<T> {};
+template <class T>
+struct ElementOf<std::map<std::string, T>> : ElementOf<T> {};
+template <class T>
 using Element = typename ElementOf<T>::type;
 
 }  // namespace fields

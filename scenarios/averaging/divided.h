@@ -25,23 +25,22 @@ struct Divided {
   uint64_t seed = 0;
   auto operator<=>(const Divided&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Divided::world),
-        field("steps", &Divided::steps, between(1, 30)),
-        field("optimizer", &Divided::optimizer,
-              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
-                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
-                     OptimizerKind::rmsprop>),
-        field("sizes", &Divided::sizes, between(1, 4096)),
-        field("dtypes", &Divided::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
-        field("groups", &Divided::groups, between(1, 8)),
-        field("late_group", &Divided::late_group, between(0, 30)),
-        field("slower", &Divided::slower, between(0, 30)),
-        field("resume", &Divided::resume, between(0, 30)),
-        field("resume_size", &Divided::resume_size, between(1, 1024)),
-        field("saving_rank", &Divided::saving_rank, between(0, 1024)),
-        field("lacking", &Divided::lacking, between(0, 2)),
-        field("seed", &Divided::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Divided::world),
+                      field("steps", &Divided::steps, between(1, 30)),
+                      field("optimizer", &Divided::optimizer,
+                            one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                   OptimizerKind::adamw, OptimizerKind::amsgrad,
+                                   OptimizerKind::adagrad, OptimizerKind::rmsprop>),
+                      field("sizes", &Divided::sizes, between(1, 4096)),
+                      field("dtypes", &Divided::dtypes, kSingleOrDouble, Cost::numbers),
+                      field("groups", &Divided::groups, between(1, 8)),
+                      field("late_group", &Divided::late_group, between(0, 30)),
+                      field("slower", &Divided::slower, between(0, 30)),
+                      field("resume", &Divided::resume, between(0, 30)),
+                      field("resume_size", &Divided::resume_size, between(1, 1024)),
+                      field("saving_rank", &Divided::saving_rank, between(0, 1024)),
+                      field("lacking", &Divided::lacking, between(0, 2)),
+                      field("seed", &Divided::seed, {}, Cost::numbers)};
   }
 };
 

@@ -138,7 +138,7 @@ rc::Gen<Averaged> cases() {
       set(&Averaged::world,
           gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 4, 4, 4, 6, 6)))),
       set(&Averaged::steps, inRange(2, 8)),
-      set(&Averaged::rule, element<Rule>(Rule::periodic, Rule::hierarchical)),
+      set(&Averaged::rule, element(Rule::periodic, Rule::hierarchical)),
       set(&Averaged::period, inRange<int64_t>(1, 5)),
       set(&Averaged::warmup_steps, element<int64_t>(0, 0, 1, 2, 3)), set(&Averaged::levels, levels),
       set(&Averaged::gradients,

@@ -149,8 +149,8 @@ rc::Gen<Stateful> cases(const std::vector<ForwardKind>& kinds) {
       gen::set(&Stateful::samples, gen::lists(0, 3, inRange(1, 5))),
       gen::set(&Stateful::options,
                gen::build<WrapOptions>(gen::set(&WrapOptions::broadcast_buffers))),
-      gen::set(&Stateful::dtype, rc::gen::element<Dtype>(Dtype::float32, Dtype::float64)),
-      gen::set(&Stateful::values, rc::gen::element<Values>(Values::exact, Values::real)),
+      gen::set(&Stateful::dtype, rc::gen::element(Dtype::float32, Dtype::float64)),
+      gen::set(&Stateful::values, rc::gen::element(Values::exact, Values::real)),
       gen::set(&Stateful::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -248,11 +248,11 @@ rc::Gen<Averaged> cases() {
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 4, 4, 8)));
   return gen::build<Averaged>(
       gen::set(&Averaged::world, world),
-      gen::set(&Averaged::place, element<Place>(Place::before_forward, Place::after_forward)),
+      gen::set(&Averaged::place, element(Place::before_forward, Place::after_forward)),
       gen::set(&Averaged::forwards,
                gen::lists(1, 7,
-                          element<Forward>(Forward::synced, Forward::synced, Forward::throws,
-                                           Forward::no_sync, Forward::no_grad, Forward::eval))),
+                          element(Forward::synced, Forward::synced, Forward::throws,
+                                  Forward::no_sync, Forward::no_grad, Forward::eval))),
       gen::set(&Averaged::buffer_sync_lag));
 }
 

@@ -233,8 +233,7 @@ rc::Gen<Saved> cases() {
   return gen::build<Saved>(
       set(&Saved::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Saved::forwards, forwards),
-      set(&Saved::norm,
-          element<NormKind>(NormKind::batch, NormKind::instance, NormKind::own, NormKind::own)),
+      set(&Saved::norm, element(NormKind::batch, NormKind::instance, NormKind::own, NormKind::own)),
       set(&Saved::axes, inRange(1, 4)), set(&Saved::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -18,11 +18,11 @@ rc::Gen<NetworkSpec> networks() {
   return gen::build<NetworkSpec>(
       set(&NetworkSpec::hidden, gen::lists(0, 2, layers())),
       set(&NetworkSpec::branches, inRange(1, 4)), set(&NetworkSpec::inputs, inRange(1, 4)),
-      set(&NetworkSpec::buffers, gen::lists(0, 3,
-                                            rc::gen::element<Dtype>(Dtype::float32, Dtype::float64,
-                                                                    Dtype::int64, Dtype::bool_))),
+      set(&NetworkSpec::buffers,
+          gen::lists(0, 3,
+                     rc::gen::element(Dtype::float32, Dtype::float64, Dtype::int64, Dtype::bool_))),
       set(&NetworkSpec::frozen,
-          rc::gen::weightedElement<FrozenDtype>(
+          rc::gen::weightedElement(
               {{3, FrozenDtype::none}, {1, FrozenDtype::float32}, {1, FrozenDtype::float64}})),
       set(&NetworkSpec::order_by_rank));
 }
@@ -62,8 +62,7 @@ rc::Gen<Training> trainings() {
       set(&Training::world, world), set(&Training::steps, inRange(1, 4)),
       set(&Training::network, networks()), set(&Training::batch_log2, inRange(0, 5)),
       set(&Training::shares, gen::lists(0, 3, inRange(0, 5))),
-      set(&Training::optimizer,
-          rc::gen::element<OptimizerKind>(OptimizerKind::none, OptimizerKind::sgd)),
+      set(&Training::optimizer, rc::gen::element(OptimizerKind::none, OptimizerKind::sgd)),
       set(&Training::learning_rate_log2, inRange(-3, 1)), set(&Training::options, wrap_options()),
       set(&Training::dtype,
           rc::gen::weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),

@@ -25,15 +25,14 @@ struct Stateful {
   auto operator<=>(const Stateful&) const = default;
   std::string unmet_precondition() const;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Stateful::world),
-        field("forwards", &Stateful::forwards),
-        field("samples", &Stateful::samples, between(1, 64)),
-        field("reassigned", &Stateful::reassigned),
-        field("options", &Stateful::options),
-        field("dtype", &Stateful::dtype, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
-        field("values", &Stateful::values, {}, Cost::numbers),
-        field("seed", &Stateful::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Stateful::world),
+                      field("forwards", &Stateful::forwards),
+                      field("samples", &Stateful::samples, between(1, 64)),
+                      field("reassigned", &Stateful::reassigned),
+                      field("options", &Stateful::options),
+                      field("dtype", &Stateful::dtype, kSingleOrDouble, Cost::numbers),
+                      field("values", &Stateful::values, {}, Cost::numbers),
+                      field("seed", &Stateful::seed, {}, Cost::numbers)};
   }
 };
 

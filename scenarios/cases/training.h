@@ -74,7 +74,7 @@ struct Training {
                      OptimizerKind::adam>),
         field("learning_rate_log2", &Training::learning_rate_log2, between(-20, 20), Cost::numbers),
         field("options", &Training::options),
-        field("dtype", &Training::dtype, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
+        field("dtype", &Training::dtype, kSingleOrDouble, Cost::numbers),
         field("values", &Training::values, {}, Cost::numbers),
         field("seed", &Training::seed, {}, Cost::numbers)};
   }

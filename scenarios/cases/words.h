@@ -6,6 +6,10 @@
 
 namespace lockstep::scenarios {
 
+inline constexpr auto kSingleOrDouble = one_of<Dtype::float32, Dtype::float64>;
+inline constexpr auto kFloating =
+    one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16>;
+
 // exact: small whole numbers, so that nothing rounds; real: any numbers, mostly between -1 and 1.
 enum class Values { exact, real };
 

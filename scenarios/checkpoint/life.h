@@ -28,26 +28,25 @@ struct Resumed {
   uint64_t seed = 0;
   auto operator<=>(const Resumed&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Resumed::world),
-        field("steps", &Resumed::steps, between(2, 30)),
-        field("first_save", &Resumed::first_save, between(1, 30)),
-        field("saves", &Resumed::saves, between(1, 8)),
-        field("age", &Resumed::age, between(0, 8)),
-        field("best", &Resumed::best, between(0, 8)),
-        field("loads_best", &Resumed::loads_best),
-        field("optimizer", &Resumed::optimizer,
-              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
-                     OptimizerKind::adamw, OptimizerKind::amsgrad>),
-        field("halves_rate", &Resumed::halves_rate),
-        field("wraps_first", &Resumed::wraps_first),
-        field("broadcast_buffers", &Resumed::broadcast_buffers),
-        field("shuffle", &Resumed::shuffle),
-        field("length", &Resumed::length, between(1, 10'000)),
-        field("batch_size", &Resumed::batch_size, between(1, 1000)),
-        field("sizes", &Resumed::sizes, between(1, 4096)),
-        field("dtypes", &Resumed::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
-        field("seed", &Resumed::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Resumed::world),
+                      field("steps", &Resumed::steps, between(2, 30)),
+                      field("first_save", &Resumed::first_save, between(1, 30)),
+                      field("saves", &Resumed::saves, between(1, 8)),
+                      field("age", &Resumed::age, between(0, 8)),
+                      field("best", &Resumed::best, between(0, 8)),
+                      field("loads_best", &Resumed::loads_best),
+                      field("optimizer", &Resumed::optimizer,
+                            one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                   OptimizerKind::adamw, OptimizerKind::amsgrad>),
+                      field("halves_rate", &Resumed::halves_rate),
+                      field("wraps_first", &Resumed::wraps_first),
+                      field("broadcast_buffers", &Resumed::broadcast_buffers),
+                      field("shuffle", &Resumed::shuffle),
+                      field("length", &Resumed::length, between(1, 10'000)),
+                      field("batch_size", &Resumed::batch_size, between(1, 1000)),
+                      field("sizes", &Resumed::sizes, between(1, 4096)),
+                      field("dtypes", &Resumed::dtypes, kSingleOrDouble, Cost::numbers),
+                      field("seed", &Resumed::seed, {}, Cost::numbers)};
   }
 };
 

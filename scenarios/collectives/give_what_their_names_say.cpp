@@ -105,24 +105,21 @@ rc::Gen<Called> cases() {
   using rc::gen::inRange;
   const auto call = gen::map(
       gen::build<Call>(
-          gen::set(&Call::kind,
-                   element<CollectiveKind>(CollectiveKind::all_reduce, CollectiveKind::reduce,
-                                           CollectiveKind::broadcast, CollectiveKind::all_gather,
-                                           CollectiveKind::gather, CollectiveKind::scatter)),
-          gen::set(
-              &Call::reduction,
-              element<ReductionKind>(ReductionKind::sum, ReductionKind::avg, ReductionKind::product,
-                                     ReductionKind::min, ReductionKind::max)),
+          gen::set(&Call::kind, element(CollectiveKind::all_reduce, CollectiveKind::reduce,
+                                        CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                        CollectiveKind::gather, CollectiveKind::scatter)),
+          gen::set(&Call::reduction,
+                   element(ReductionKind::sum, ReductionKind::avg, ReductionKind::product,
+                           ReductionKind::min, ReductionKind::max)),
           gen::set(&Call::root, inRange(0, 6)),
           gen::set(&Call::rows,
                    rc::gen::weightedOneOf<int64_t>(
                        {{8, inRange<int64_t>(0, 40)}, {1, inRange<int64_t>(1000, 20'000)}})),
-          gen::set(&Call::dtype,
-                   element<Dtype>(Dtype::float32, Dtype::float32, Dtype::float64, Dtype::float16,
-                                  Dtype::bfloat16, Dtype::int64, Dtype::int32, Dtype::int16,
-                                  Dtype::uint8, Dtype::bool_)),
+          gen::set(&Call::dtype, element(Dtype::float32, Dtype::float32, Dtype::float64,
+                                         Dtype::float16, Dtype::bfloat16, Dtype::int64,
+                                         Dtype::int32, Dtype::int16, Dtype::uint8, Dtype::bool_)),
           gen::set(&Call::layout,
-                   element<Layout>(Layout::contiguous, Layout::strided, Layout::transposed))),
+                   element(Layout::contiguous, Layout::strided, Layout::transposed))),
       [](Call call) {
         if (is_refused(call))
           call.reduction = call.dtype == Dtype::bool_ ? ReductionKind::max : ReductionKind::sum;

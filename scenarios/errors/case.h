@@ -84,20 +84,19 @@ struct Erring {
   uint64_t seed = 0;
   auto operator<=>(const Erring&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Erring::world),
-        field("steps", &Erring::steps, between(1, 4)),
-        field("mistake", &Erring::mistake),
-        field("lacks", &Erring::lacks),
-        field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
-        field("local_passes", &Erring::local_passes, between(0, 2)),
-        field("clears", &Erring::clears),
-        field("order_by_rank", &Erring::order_by_rank),
-        field("buffer", &Erring::buffer),
-        field("embedding", &Erring::embedding),
-        field("options", &Erring::options),
-        field("dtype", &Erring::dtype, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
-        field("seed", &Erring::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Erring::world),
+                      field("steps", &Erring::steps, between(1, 4)),
+                      field("mistake", &Erring::mistake),
+                      field("lacks", &Erring::lacks),
+                      field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
+                      field("local_passes", &Erring::local_passes, between(0, 2)),
+                      field("clears", &Erring::clears),
+                      field("order_by_rank", &Erring::order_by_rank),
+                      field("buffer", &Erring::buffer),
+                      field("embedding", &Erring::embedding),
+                      field("options", &Erring::options),
+                      field("dtype", &Erring::dtype, kSingleOrDouble, Cost::numbers),
+                      field("seed", &Erring::seed, {}, Cost::numbers)};
   }
 };
 

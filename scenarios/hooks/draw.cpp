@@ -61,10 +61,9 @@ rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
 
 rc::Gen<Hooked> averaging() {
   const auto hooks = gen::build<HookOptions>(
-      set(&HookOptions::kind,
-          element<HookKind>(HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress,
-                            HookKind::noop, HookKind::quantize, HookKind::quantize,
-                            HookKind::gathered, HookKind::own_work)),
+      set(&HookOptions::kind, element(HookKind::all_reduce, HookKind::fp16_compress,
+                                      HookKind::bf16_compress, HookKind::noop, HookKind::quantize,
+                                      HookKind::quantize, HookKind::gathered, HookKind::own_work)),
       set(&HookOptions::around, around()),
       set(&HookOptions::chunk, element<int64_t>(1, 2, 3, 7, 16, 512)));
   const auto few =

@@ -52,7 +52,7 @@ struct Uneven {
                       field("batch_log2", &Uneven::batch_log2, between(1, 20)),
                       field("shares", &Uneven::shares, between(0, 1000)),
                       field("options", &Uneven::options),
-                      field("dtype", &Uneven::dtype, one_of<Dtype::float32, Dtype::float64>),
+                      field("dtype", &Uneven::dtype, kSingleOrDouble),
                       field("values", &Uneven::values),
                       field("seed", &Uneven::seed)};
   }

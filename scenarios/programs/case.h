@@ -167,13 +167,11 @@ struct EnvironmentSpec {
   int threads = 1;                       // that share the work of an operation
   auto operator<=>(const EnvironmentSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
-        field("default_dtype", &EnvironmentSpec::default_dtype,
-              one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16>),
-        field("is_deterministic", &EnvironmentSpec::is_deterministic),
-        field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients),
-        field("threads", &EnvironmentSpec::threads, between(1, 4))};
+    return std::tuple{field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
+                      field("default_dtype", &EnvironmentSpec::default_dtype, kFloating),
+                      field("is_deterministic", &EnvironmentSpec::is_deterministic),
+                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients),
+                      field("threads", &EnvironmentSpec::threads, between(1, 4))};
   }
 };
 

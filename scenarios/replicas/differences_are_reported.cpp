@@ -165,23 +165,22 @@ rc::Gen<Changed> cases() {
   using rc::gen::inRange;
   const auto part = gen::build<NumberedTensor>(
       set(&NumberedTensor::kind,
-          element<NumberedKind>(NumberedKind::parameter, NumberedKind::parameter,
-                                NumberedKind::buffer)),
+          element(NumberedKind::parameter, NumberedKind::parameter, NumberedKind::buffer)),
       set(&NumberedTensor::dtype,
-          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16,
-                         Dtype::complex64, Dtype::int64, Dtype::uint8, Dtype::bool_)),
+          element(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16, Dtype::complex64,
+                  Dtype::int64, Dtype::uint8, Dtype::bool_)),
       set(&NumberedTensor::shape, gen::lists(0, 3, element(1, 2, 3, 4))),
       set(&NumberedTensor::transposed));
   return gen::build<Changed>(
       set(&Changed::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Changed::parts, gen::lists(0, 6, part)), set(&Changed::part, inRange(0, 60)),
       set(&Changed::element, inRange(0, 900)),
-      set(&Changed::how, element<ChangeKind>(ChangeKind::another, ChangeKind::sign,
-                                             ChangeKind::last_bit, ChangeKind::nan)),
+      set(&Changed::how,
+          element(ChangeKind::another, ChangeKind::sign, ChangeKind::last_bit, ChangeKind::nan)),
       set(&Changed::ranks, rc::gen::weightedOneOf<std::vector<int>>(
                                {{1, rc::gen::just(std::vector<int>{})},
                                 {6, gen::lists(1, 3, element(0, 1, 2, 3, 4))}})),
-      set(&Changed::by, element<CheckedBy>(CheckedBy::function, CheckedBy::option)),
+      set(&Changed::by, element(CheckedBy::function, CheckedBy::option)),
       set(&Changed::period, element(1, 2, 3, 4)), set(&Changed::forwards, element(0, 1, 2, 3, 4)),
       set(&Changed::buffers));
 }

@@ -43,7 +43,7 @@ rc::Gen<TensorSpec> tensors() {
   const auto shapes = gen::lists(0, 3, rc::gen::inRange(1, 4));
   return gen::build<TensorSpec>(
       set(&TensorSpec::kind,
-          weightedElement<TensorKind>(
+          weightedElement(
               {{5, TensorKind::parameter}, {5, TensorKind::buffer}, {1, TensorKind::embedding}})),
       set(&TensorSpec::shape, shapes),
       set(&TensorSpec::dtype, weightedElement<Dtype>({{6, Dtype::float32},

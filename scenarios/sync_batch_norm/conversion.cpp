@@ -212,22 +212,20 @@ rc::Gen<Converted> cases() {
   using rc::gen::inRange;
   const auto seldom = rc::gen::weightedElement<bool>({{4, false}, {1, true}});
   const auto place = gen::build<Place>(
-      set(&Place::in, element<Container>(Container::sequential, Container::list, Container::dict,
-                                         Container::member)),
+      set(&Place::in,
+          element(Container::sequential, Container::list, Container::dict, Container::member)),
       set(&Place::own), set(&Place::axes, inRange(1, 4)), set(&Place::channels, inRange(1, 6)),
-      set(&Place::frozen, element<FrozenPart>(FrozenPart::none, FrozenPart::none,
-                                              FrozenPart::weight, FrozenPart::all)),
+      set(&Place::frozen,
+          element(FrozenPart::none, FrozenPart::none, FrozenPart::weight, FrozenPart::all)),
       set(&Place::tracks, gen::map(seldom, [](bool off) { return !off; })),
-      set(&Place::evaluates, seldom),
-      set(&Place::dtype, element<Dtype>(Dtype::float32, Dtype::float64)));
+      set(&Place::evaluates, seldom), set(&Place::dtype, element(Dtype::float32, Dtype::float64)));
   return gen::build<Converted>(
       set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
-          gen::lists(
-              2, 8,
-              element<ConvertedAct>(ConvertedAct::convert, ConvertedAct::convert,
-                                    ConvertedAct::revert, ConvertedAct::revert, ConvertedAct::turn,
-                                    ConvertedAct::turn, ConvertedAct::train, ConvertedAct::copy))),
+          gen::lists(2, 8,
+                     element(ConvertedAct::convert, ConvertedAct::convert, ConvertedAct::revert,
+                             ConvertedAct::revert, ConvertedAct::turn, ConvertedAct::turn,
+                             ConvertedAct::train, ConvertedAct::copy))),
       set(&Converted::layers, gen::lists(1, 4, place)));
 }
 

@@ -30,7 +30,7 @@ struct Place {
                       field("frozen", &Place::frozen),
                       field("tracks", &Place::tracks),
                       field("evaluates", &Place::evaluates),
-                      field("dtype", &Place::dtype, one_of<Dtype::float32, Dtype::float64>)};
+                      field("dtype", &Place::dtype, kSingleOrDouble)};
   }
 };
 

@@ -174,15 +174,13 @@ rc::Gen<Layer> drawn_layers() {
                                {}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}, {7}, {3, 3}, {17}})),
       set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)),
       set(&Layer::spread_log2, element(0, 0, 0, -4, -8, -12)), set(&Layer::samples, samples),
-      set(&Layer::upstream, element<Upstream>(Upstream::all, Upstream::none, Upstream::some)),
-      set(&Layer::frozen,
-          element<FrozenOfLayer>(FrozenOfLayer::none, FrozenOfLayer::none, FrozenOfLayer::weight,
-                                 FrozenOfLayer::bias, FrozenOfLayer::both)),
+      set(&Layer::upstream, element(Upstream::all, Upstream::none, Upstream::some)),
+      set(&Layer::frozen, element(FrozenOfLayer::none, FrozenOfLayer::none, FrozenOfLayer::weight,
+                                  FrozenOfLayer::bias, FrozenOfLayer::both)),
       set(&Layer::half_parameters), set(&Layer::threads, element(1, 1, 2, 3, 4)),
-      set(&Layer::dtype,
-          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
+      set(&Layer::dtype, element(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
-      set(&Layer::values, element<Values>(Values::exact, Values::real)),
+      set(&Layer::values, element(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};

@@ -210,9 +210,8 @@ rc::Gen<Layer> layers() {
                             set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(3, inRange(2, 7))),
-      set(&Layer::dtype,
-          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
-      set(&Layer::values, element<Values>(Values::exact, Values::real)),
+      set(&Layer::dtype, element(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
+      set(&Layer::values, element(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -204,8 +204,8 @@ rc::Gen<Layer> layers() {
                                   set(&NormOptions::eps_log2, inRange<int64_t>(-10, 2)))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{2}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(2, inRange(1, 7))),
-      set(&Layer::dtype, element<Dtype>(Dtype::float32, Dtype::float64)),
-      set(&Layer::values, element<Values>(Values::exact, Values::real)),
+      set(&Layer::dtype, element(Dtype::float32, Dtype::float64)),
+      set(&Layer::values, element(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -222,7 +222,7 @@ rc::Gen<UnderDdp> cases() {
       set(&UnderDdp::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&UnderDdp::steps, inRange(1, 5)), set(&UnderDdp::distance, inRange(1, 11)),
       set(&UnderDdp::samples, gen::lists(3, inRange(1, 7))),
-      set(&UnderDdp::norm, rc::gen::element<NormKind>(NormKind::synchronised, NormKind::plain)),
+      set(&UnderDdp::norm, rc::gen::element(NormKind::synchronised, NormKind::plain)),
       set(&UnderDdp::broadcast_buffers),
       set(&UnderDdp::throwing, rc::gen::weightedOneOf<std::vector<int>>(
                                    {{1, rc::gen::just(std::vector<int>{})},

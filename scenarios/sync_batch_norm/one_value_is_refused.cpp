@@ -155,13 +155,11 @@ rc::Gen<Layer> layers() {
                                                 set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(kSpatial)),
       set(&Layer::samples, gen::lists(5, inRange(0, 2))),
-      set(&Layer::upstream,
-          rc::gen::element<Upstream>(Upstream::all, Upstream::some, Upstream::some, Upstream::some,
-                                     Upstream::none)),
-      set(&Layer::frozen,
-          rc::gen::element<FrozenOfLayer>(FrozenOfLayer::none, FrozenOfLayer::weight,
-                                          FrozenOfLayer::bias, FrozenOfLayer::both)),
-      set(&Layer::dtype, rc::gen::element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16)),
+      set(&Layer::upstream, rc::gen::element(Upstream::all, Upstream::some, Upstream::some,
+                                             Upstream::some, Upstream::none)),
+      set(&Layer::frozen, rc::gen::element(FrozenOfLayer::none, FrozenOfLayer::weight,
+                                           FrozenOfLayer::bias, FrozenOfLayer::both)),
+      set(&Layer::dtype, rc::gen::element(Dtype::float32, Dtype::float64, Dtype::float16)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -111,8 +111,8 @@ rc::Gen<Layer> layers() {
                                                 set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<std::vector<int>>{{}, {3}, {2, 2}})),
       set(&Layer::samples, gen::lists(3, inRange(0, 5))),
-      set(&Layer::dtype, element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16)),
-      set(&Layer::values, element<Values>(Values::exact, Values::real)),
+      set(&Layer::dtype, element(Dtype::float32, Dtype::float64, Dtype::float16)),
+      set(&Layer::values, element(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};

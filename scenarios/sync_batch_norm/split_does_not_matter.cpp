@@ -254,9 +254,8 @@ rc::Gen<Layer> layers() {
       set(&Layer::spatial, rc::gen::elementOf(std::vector<std::vector<int>>{{}, {3}, {2, 2}})),
       set(&Layer::average_log2, element(0, 0, 8, 12)),
       set(&Layer::samples, gen::lists(3, inRange(0, 7))),
-      set(&Layer::dtype,
-          element<Dtype>(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
-      set(&Layer::values, element<Values>(Values::exact, Values::real)),
+      set(&Layer::dtype, element(Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16)),
+      set(&Layer::values, element(Values::exact, Values::real)),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};

@@ -181,11 +181,11 @@ rc::Gen<Loop> cases() {
       set(&Loop::steps, inRange(3, 7)),
       set(&Loop::micro_batches, weightedElement<int>({{4, 1}, {2, 2}, {1, 3}})),
       set(&Loop::optimizer,
-          element<OptimizerKind>(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
-                                 OptimizerKind::adamw, OptimizerKind::amsgrad,
-                                 OptimizerKind::adagrad, OptimizerKind::rmsprop)),
+          element(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                  OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
+                  OptimizerKind::rmsprop)),
       set(&Loop::schedule,
-          weightedElement<RateSchedule>(
+          weightedElement(
               {{1, RateSchedule::constant}, {2, RateSchedule::steps}, {2, RateSchedule::warmup}})),
       set(&Loop::clip, weightedElement<Clip>({{1, Clip::none}, {2, Clip::norm}, {2, Clip::value}})),
       set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),

@@ -44,25 +44,24 @@ struct Loop {
   uint64_t seed = 0;
   auto operator<=>(const Loop&) const = default;
   static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Loop::world),
-        field("steps", &Loop::steps, between(1, 30)),
-        field("micro_batches", &Loop::micro_batches, between(1, 8)),
-        field("optimizer", &Loop::optimizer,
-              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
-                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
-                     OptimizerKind::rmsprop>),
-        field("schedule", &Loop::schedule),
-        field("clip", &Loop::clip),
-        field("scales_loss", &Loop::scales_loss),
-        field("overflow", &Loop::overflow),
-        field("zero_in_place", &Loop::zero_in_place),
-        field("steps_in_backward", &Loop::steps_in_backward),
-        field("sizes", &Loop::sizes, between(1, 4096)),
-        field("dtypes", &Loop::dtypes, one_of<Dtype::float32, Dtype::float64>, Cost::numbers),
-        field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
-        field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
-        field("seed", &Loop::seed, {}, Cost::numbers)};
+    return std::tuple{field("world", &Loop::world),
+                      field("steps", &Loop::steps, between(1, 30)),
+                      field("micro_batches", &Loop::micro_batches, between(1, 8)),
+                      field("optimizer", &Loop::optimizer,
+                            one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
+                                   OptimizerKind::adamw, OptimizerKind::amsgrad,
+                                   OptimizerKind::adagrad, OptimizerKind::rmsprop>),
+                      field("schedule", &Loop::schedule),
+                      field("clip", &Loop::clip),
+                      field("scales_loss", &Loop::scales_loss),
+                      field("overflow", &Loop::overflow),
+                      field("zero_in_place", &Loop::zero_in_place),
+                      field("steps_in_backward", &Loop::steps_in_backward),
+                      field("sizes", &Loop::sizes, between(1, 4096)),
+                      field("dtypes", &Loop::dtypes, kSingleOrDouble, Cost::numbers),
+                      field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
+                      field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
+                      field("seed", &Loop::seed, {}, Cost::numbers)};
   }
 };
 
