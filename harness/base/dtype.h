@@ -32,8 +32,8 @@ enum class Dtype {
 struct DtypeTraits {
   Dtype dtype;
   int64_t bytes;  // of an element
-  // Of the real floating dtypes that are read as numbers: the bits of the significand, and the
-  // exponent of the smallest normal number, which is 2^(exponent_min - 1). 0: of no other one.
+  // The bits of the significand, and the exponent of the smallest normal number, which is
+  // 2^(exponent_min - 1), of the real floating dtypes that are read as numbers; 0 for others.
   int precision_bits = 0;
   int exponent_min = 0;
 };
@@ -67,7 +67,7 @@ constexpr const DtypeTraits& traits_of(Dtype dtype) {
   return kDtypes[static_cast<size_t>(dtype)];
 }
 
-// Of a word in a record, which may be another library's dtype or "mixed"; then all are 0.
+// A word of a record may be another library's dtype or "mixed"; then all numbers are 0.
 inline DtypeTraits traits_of(std::string_view word) {
   const auto dtype = value_of_word<Dtype>(word);
   return dtype ? traits_of(*dtype) : DtypeTraits{};

@@ -90,6 +90,21 @@ enum class Cost { world, shape, injections, schedule, numbers };
 namespace fields {
 
 template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
+struct IsMap : std::false_type {};
+template <class T>
+struct IsMap<std::map<std::string, T>> : std::true_type {};
+
+template <class T>
 struct ElementOf {
   using type = T;
 };

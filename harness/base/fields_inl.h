@@ -10,21 +10,6 @@
 namespace lockstep {
 namespace fields {
 
-template <class T>
-struct IsVector : std::false_type {};
-template <class T>
-struct IsVector<std::vector<T>> : std::true_type {};
-
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-
-template <class T>
-struct IsMap : std::false_type {};
-template <class T>
-struct IsMap<std::map<std::string, T>> : std::true_type {};
-
 [[noreturn]] void refuse(const std::string& at, const Json& found, const std::string& expected);
 [[noreturn]] void refuse_unknown(const std::string& at, const std::string& name,
                                  const std::vector<std::string>& known);

@@ -143,7 +143,7 @@ Findings idle_injections(const Case& c, const History& history) {
   Findings out;
   if (c.value.value(Json::json_pointer("/world/injections"), Json()).empty()) return {};
   const auto planted = world_of(c).injections;
-  std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
+  std::vector<int> struck(static_cast<size_t>(history.size()), 0);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       if (const auto* one = std::get_if<Injection>(&event.what); one && !may_be_idle(*one))
@@ -151,10 +151,7 @@ Findings idle_injections(const Case& c, const History& history) {
   for (const auto& one : planted) {
     if (may_be_idle(one)) continue;
     const bool is_here = one.rank < history.size();
-    if (is_here && struck[static_cast<size_t>(one.rank)] > 0) {
-      --struck[static_cast<size_t>(one.rank)];
-      continue;
-    }
+    if (is_here && struck[static_cast<size_t>(one.rank)]-- > 0) continue;
     out.push_back({"An injection must strike", "did_not_strike", "rank " + std::to_string(one.rank),
                    "the injection '" + word_of(one.kind) + "' for rank " +
                        std::to_string(one.rank) +

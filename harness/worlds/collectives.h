@@ -1,16 +1,13 @@
 // The collectives of a program, beside those of its training.
 #pragma once
 
+#include "harness/worlds/options.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <vector>
 
 namespace lockstep {
-
-// As torch.distributed has them.
-enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter };
-// Of all_reduce and reduce.
-enum class ReductionKind { sum, avg, product, min, max };
 
 struct ProgramCollective {
   CollectiveKind kind;

@@ -77,9 +77,13 @@ struct AveragingLevelSpec {
   }
 };
 
-// What a join does once ranks are out of inputs: the others are shadowed, and averages are over the
+// A join's effect once ranks are out of inputs: the others are shadowed, and averages are over the
 // world, or over the ranks that are `live`; all ranks throw; or nothing.
 enum class JoinKind { world, live, throws, disabled };
+
+// A program's own collectives and their reductions have torch.distributed's names.
+enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter };
+enum class ReductionKind { sum, avg, product, min, max };
 
 // When the ranks average their models.
 struct AveragingOptions {

@@ -15,7 +15,7 @@ enum class Values { exact, real };
 
 enum class OptimizerKind { none, sgd, momentum, adam, adamw, amsgrad, adagrad, rmsprop };
 
-// Of a layer's weight and bias.
+// The parameters of a layer that do not learn.
 enum class FrozenPart { none, weight, all };
 
 }  // namespace lockstep::scenarios

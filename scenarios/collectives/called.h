@@ -4,7 +4,7 @@
 #include "harness/base/case.h"
 #include "harness/base/dtype.h"
 #include "harness/verdict/diagnose.h"
-#include "harness/worlds/collectives.h"
+#include "harness/worlds/options.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -63,11 +63,10 @@ class Training {
 
   void clear(int step, int r) {
     for (size_t p = 0; p < count_; ++p) {
-      auto& gradient = at(r).gradients[p];
-      if (c_.clears == Clears::none) gradient = {};
-      if (c_.clears == Clears::zero) gradient = {.is_defined = gradient.is_defined};
-      if (c_.clears == Clears::own)
-        gradient = {.is_defined = true, .value = own_number(c_, step, r, p)};
+      auto& is = at(r).gradients[p];
+      if (c_.clears == Clears::none) is = {};
+      if (c_.clears == Clears::zero) is = {.is_defined = is.is_defined};
+      if (c_.clears == Clears::own) is = {.is_defined = true, .value = own_number(c_, step, r, p)};
     }
   }
 
@@ -129,10 +128,8 @@ class Training {
       const int arrivals = arrivals_of(step, r, p);
       const auto error = error_of_arrival(step, r, p, arrivals);
       if (!error.empty()) report(error);
-      const auto lack = is_mistake(step, r, MistakeKind::in_the_loss, p)
-                            ? std::nullopt
-                            : lack_of(c_, step, r, p, false);
-      if (arrivals > 0) arrive(rank, p, lack, gradient_of_pass(step, r, p));
+      if (arrivals > 0)
+        arrive(rank, p, lack_of(c_, step, r, p, false), gradient_of_pass(step, r, p));
     }
     for (size_t p = 0; p < count_; ++p) {
       const int arrivals = arrivals_of(step, r, p);
@@ -224,9 +221,8 @@ class Training {
   void forget_what_the_caller_clears(int step) {
     for (int r = 0; r < c_.world.size; ++r)
       for (size_t p = 0; p < count_; ++p)
-        if (is_mistake(step, r, MistakeKind::dtype, p) ||
-            is_mistake(step, r, MistakeKind::sparse, p))
-          at(r).gradients[p] = {};
+        for (const auto kind : {MistakeKind::dtype, MistakeKind::sparse})
+          if (is_mistake(step, r, kind, p)) at(r).gradients[p] = {};
   }
 
   void average(int step) {

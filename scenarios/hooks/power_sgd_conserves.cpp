@@ -34,8 +34,7 @@ bool approximates(const Hooked& c, size_t p) {
 }
 
 double roundoff(const Hooked& c) {
-  return std::ldexp(
-      1.0, c.dtype == Dtype::float64 && c.hook.around == HookCompression::none ? -53 : -24);
+  return c.dtype == Dtype::float64 && c.hook.around == HookCompression::none ? 0x1p-53 : 0x1p-24;
 }
 
 at::Tensor matrix_of(const TensorValue& value) {
@@ -129,8 +128,7 @@ Findings nothing_is_lost(const Hooked& c, const History& h) {
 
 // Half-precision gradients round A to so few bits that it is no projection.
 bool is_wide(const Hooked& c) {
-  return c.hook.around == HookCompression::none &&
-         (c.dtype == Dtype::float32 || c.dtype == Dtype::float64);
+  return c.hook.around == HookCompression::none && !is_half(c.dtype);
 }
 
 // The average over the ranks of the sizes of what they approximate.

@@ -8,11 +8,8 @@
 namespace lockstep::scenarios::programs {
 
 enum class LayerKind { vector, linear, transposed, embedding, channels_last, sparse };
-
 enum class Use { once, twice, squared, custom, recomputed };
-
 enum class Travels { with_others, last, not_ };
-
 enum class Element { whole, nan, infinity, subnormal };
 
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
@@ -52,7 +49,7 @@ struct LayerSpec {
   }
 };
 
-// What a step does. Its fields that matter are named.
+// The operation of a step.
 enum class Op {
   forward,            // of the wrapped model, in training; its graph stays open
   backward,           // through the graph of open forward number `of`, counted cyclically
@@ -89,7 +86,6 @@ enum class Op {
 };
 
 enum class Inputs { no, parameters, first };
-
 enum class Direct { no, beside, alone };
 
 // One step of a program.

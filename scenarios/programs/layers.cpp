@@ -143,8 +143,7 @@ void LayeredModel::add(const LayerSpec& spec, size_t number) {
               .bias = {},
               .weight_name = name + "_weight",
               .bias_name = name + "_bias"};
-  const bool is_trainable =
-      spec.tied ? layer.weight.requires_grad() : spec.frozen == FrozenPart::none;
+  const bool learns = spec.tied ? layer.weight.requires_grad() : spec.frozen == FrozenPart::none;
   if (!spec.tied && spec.kind == LayerKind::transposed)
     layer.weight = layer.weight.t().contiguous().t();
   if (!spec.tied && spec.kind == LayerKind::channels_last)
@@ -154,10 +153,10 @@ void LayeredModel::add(const LayerSpec& spec, size_t number) {
     const auto options = torch::nn::EmbeddingOptions(rows_of(spec), kEmbedded).sparse(true);
     register_module(
         name, torch::nn::Embedding(torch::nn::EmbeddingOptions(options)._weight(layer.weight)));
-    layer.weight.set_requires_grad(is_trainable);
+    layer.weight.set_requires_grad(learns);
     if (dtype_) layer.spec.kind = LayerKind::embedding;
   } else {
-    register_parameter(layer.weight_name, layer.weight, is_trainable);
+    register_parameter(layer.weight_name, layer.weight, learns);
   }
   if (spec.kind == LayerKind::linear)
     layer.bias = register_parameter(layer.bias_name, drawn({spec.size}, dtype),
@@ -277,10 +276,9 @@ std::vector<at::Tensor> LayeredModel::squared_weights() const {
     });
   };
   std::vector<at::Tensor> out;
-  for (const auto& layer : layers_)
-    if (layer.spec.use == Use::squared && layer.weight.requires_grad() &&
-        !is_recomputed(layer.weight))
-      out.push_back(layer.weight);
+  for (const auto& each : layers_)
+    if (each.spec.use == Use::squared && each.weight.requires_grad() && !is_recomputed(each.weight))
+      out.push_back(each.weight);
   return out;
 }
 

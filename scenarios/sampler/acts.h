@@ -9,8 +9,7 @@
 
 namespace lockstep::scenarios {
 
-// What a program does with its sampler; `amount` is a number of samples, an epoch or a dataset's
-// size.
+// A program's act with its sampler; `amount` is a number of samples, an epoch or a dataset's size.
 enum class ActKind {
   draw,     // draws at most `amount` samples of the pass
   begin,    // begins a pass
