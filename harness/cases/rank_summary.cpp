@@ -1,7 +1,7 @@
 #include "harness/cases/rank_summary.h"
 
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 
