@@ -108,10 +108,9 @@ std::string bash_text(const std::string& program, const std::string& function,
          "() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
          "command=${COMP_WORDS[1]} words='' list=''\n"
-         "  if [[ $word == = ]]; then word='' before==; fi  # Bash parts --flag=value into three "
-         "words.\n"
-         "  if [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2+(${#word}==0 && "
-         "${#COMP_WORDS[COMP_CWORD]}>0)]}; fi\n"
+         "  # Bash parts --flag=value into three words.\n"
+         "  if [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+         "  if [[ $word == = ]]; then word=''; fi\n"
          "  if ((COMP_CWORD == 1)); then command='' words=" +
          quoted(joined(names, " ") + " --help --version") +
          "; fi\n"
