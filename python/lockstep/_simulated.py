@@ -10,7 +10,6 @@ import json
 import logging
 import mmap
 import os
-import random
 import signal
 import struct
 import sys
@@ -28,6 +27,7 @@ from lockstep_recorder import _state
 from torch.distributed.tensor import DTensor
 
 from . import _calls, _rank, _simulated_groups
+from ._generators import Generators
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
@@ -89,11 +89,7 @@ class OfRank:
         held = [getattr(place, name) for place, name in SWAPPED]
         self.values = [copy.copy(value) if isinstance(value, (dict, list, types.SimpleNamespace)) else value for value in held]
         self.values[:len(self.printed)] = self.printed.values()
-        self.numpy = sys.modules["numpy"].random if "numpy" in sys.modules else None
-        self.keep_generators()
-
-    def keep_generators(self) -> None:
-        self.random, self.of_numpy = random.getstate(), self.numpy and self.numpy.get_state()
+        self.generators = Generators()
 
     def swap(self) -> None:
         """Exchanges attributes with the process's."""
@@ -105,13 +101,11 @@ class OfRank:
 
     def begin(self) -> None:
         self.swap()
-        random.setstate(self.random)
-        if self.numpy:
-            self.numpy.set_state(self.of_numpy)
+        self.generators.restore()
 
     def end(self) -> None:
         self.swap()
-        self.keep_generators()
+        self.generators.keep()
 
 
 class Turns:
@@ -133,7 +127,8 @@ class Turns:
 
     def run(self, rank: int, group: Any) -> None:
         self.ranks[rank].thread = threading.get_ident()
-        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+        own, size = str(rank), str(len(self.ranks))
+        os.environ.update(RANK=own, LOCAL_RANK=own, WORLD_SIZE=size, LOCAL_WORLD_SIZE=size)
         _simulated_groups.join(group)
         outcome = self.outcomes[rank] = self.perform(rank)
         _simulated_groups.leave()
@@ -151,12 +146,10 @@ class Turns:
         return "\n".join([f"Thread 0x{self.ranks[rank].thread:016x} (most recent call first):", *lines])
 
 
-def run_here(turns: Turns, connection: Connection) -> bool:
-    """Runs a world in this process and sends how each rank ended. Whether this process can run another one."""
-    size = str(len(turns.ranks))
-    os.environ.update(WORLD_SIZE=size, LOCAL_WORLD_SIZE=size)
+def run_here(turns: Turns, others: set[str], connection: Connection) -> bool:
+    """Runs a world in this process, beside `others`, and sends how each rank ended. Whether this process can run another one."""
     torch.set_num_threads(1)
-    before, others = State(), running()
+    before = State()
     report = simulate(turns)
     after, started = State(), sorted(running() - others)
     before.apply()
@@ -196,6 +189,7 @@ class Host:
         except Exception as error:
             return connection.send(str(error))
         connection.send("")
+        others = running()
         while (request := connection.recv()) is not None:
             size, task, state, what = request
             state.apply()
@@ -203,7 +197,7 @@ class Host:
             def perform(rank: int, size: int = size, task: Task = task, what: Any = what) -> Outcome:
                 body, render = self.lookup(rank, what)
                 return _rank.perform(task, rank, size, self.progress, body, render)
-            if not run_here(Turns(size, perform, self.running, self.is_captured), connection):
+            if not run_here(Turns(size, perform, self.running, self.is_captured), others, connection):
                 return
 
     def wait_until_ready(self) -> None:

@@ -85,10 +85,14 @@ def settle() -> None:
 
 
 def join(group: Any) -> None:
-    """Makes it the default group of this thread's rank."""
+    """Makes it the default group of this thread's rank, as init_process_group() does, which also has torch.compile forget what it knows."""
     of_thread.everyone = group
     settle()
-    dist.init_process_group("gloo")
+    name = c10d._process_group_name([], use_hashed_name=False)
+    default, _ = make_simulated_group(group.size(), group.rank(), [], c10d.Backend("gloo"), group.get_group_store(), name,
+                                      timeout=c10d.default_pg_timeout, group_desc="default_pg")
+    c10d._update_default_pg(default)
+    c10d._world.pg_group_ranks[default] = {rank: rank for rank in range(group.size())}
 
 
 def leave() -> None:

@@ -11,12 +11,14 @@ import unittest
 import project
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PARTS = 4  # Of the features, each of which has the time of one run.
 
 FEATURES = """
 import features, lockstep, os, pytest, uuid
 from pathlib import Path
 
 CASES = [(function.__name__, forked, simulated) for _, functions, forked, simulated in features.ROWS for function in functions]
+CASES = CASES[int(os.environ["PART"])::int(os.environ["PARTS"])]
 
 @pytest.mark.parametrize("name, forked, simulated", CASES, ids=[name for name, _, _ in CASES])
 def test_is_as_in_forked_ranks(name, forked, simulated):
@@ -135,6 +137,20 @@ def test_own(rank):
     assert os.environ.get("OWN") == subprocess.run("printf $OWN", shell=True, capture_output=True, text=True).stdout or rank == 0
     assert ("OWN" in os.environ, sys.excepthook is None, torch.is_grad_enabled()) == ((True, True, False) if rank else (False, False, True))
 
+@lockstep.world(3)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_normals_of_which_one_is_left_over(rank, count):
+    def draws():
+        for _ in range(5):
+            yield [draw() for draw in (lambda: random.gauss(0, 1), numpy.random.randn, numpy.random.rand)[:count] for _ in range(rank)]
+    random.seed(rank); numpy.random.seed(rank)
+    alone, together = list(draws()), []
+    random.seed(rank); numpy.random.seed(rank)
+    for drawn in draws():
+        together.append(drawn)
+        dist.barrier()
+    assert together == alone
+
 @lockstep.world(2)
 def test_after_own(rank):
     assert torch.get_default_dtype() == torch.float32 and torch.get_default_device().type == "cpu" and torch.is_grad_enabled()
@@ -237,7 +253,8 @@ class InSimulation(project.Project):
     def test_each_feature_is_as_in_forked_ranks(self):
         with open(os.path.join(HERE, "features.py"), encoding="utf-8") as file:
             self.write("features.py", file.read())
-        self.check(FEATURES, PAGE=os.path.join(HERE, "..", "..", "docs", "python.md"))
+        for part in range(PARTS):
+            self.check(FEATURES, PAGE=os.path.join(HERE, "..", "..", "docs", "python.md"), PART=str(part), PARTS=str(PARTS))
 
     def test_timeouts_pass_in_virtual_time(self):
         self.check(TIMEOUTS)
