@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <compare>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -130,18 +133,32 @@ struct WrapOptions {
                ? "skip_all_reduce_unused_params needs find_unused_parameters or static_graph"
                : "";
   }
+
+  // The options that are off unless given, under PyTorch's names. Fields of cases, PyTorch's
+  // arguments, what ranks compare and how they may differ follow from this list: a new option is a
+  // member and a line here.
+  struct Switch {
+    const char* name;
+    bool WrapOptions::*value;
+  };
+  static constexpr Switch kSwitches[]{
+      {"find_unused_parameters", &WrapOptions::find_unused_parameters},
+      {"gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view},
+      {"static_graph", &WrapOptions::static_graph},
+      {"skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params},
+      {"batched_grad_copy", &WrapOptions::batched_grad_copy}};
+
   static constexpr auto fields() {
-    return std::tuple{
-        field("broadcast_buffers", &WrapOptions::broadcast_buffers),
-        field("bucket_cap_bytes", &WrapOptions::bucket_cap_bytes, at_least(0)),
-        field("find_unused_parameters", &WrapOptions::find_unused_parameters),
-        field("gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view),
-        field("static_graph", &WrapOptions::static_graph),
-        field("skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params),
-        field("batched_grad_copy", &WrapOptions::batched_grad_copy),
-        field("init_sync", &WrapOptions::init_sync),
-        field("buffer_sync_lag", &WrapOptions::buffer_sync_lag),
-        field("bucket_caps_bytes", &WrapOptions::bucket_caps_bytes, at_least(0))};
+    const auto switches = []<size_t... i>(std::index_sequence<i...>) {
+      return std::tuple{field(kSwitches[i].name, kSwitches[i].value)...};
+    };
+    return std::tuple_cat(
+        std::tuple{field("broadcast_buffers", &WrapOptions::broadcast_buffers),
+                   field("bucket_cap_bytes", &WrapOptions::bucket_cap_bytes, at_least(0))},
+        switches(std::make_index_sequence<std::size(kSwitches)>()),
+        std::tuple{field("init_sync", &WrapOptions::init_sync),
+                   field("buffer_sync_lag", &WrapOptions::buffer_sync_lag),
+                   field("bucket_caps_bytes", &WrapOptions::bucket_caps_bytes, at_least(0))});
   }
 };
 

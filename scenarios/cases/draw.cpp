@@ -22,7 +22,7 @@ rc::Gen<NetworkSpec> networks() {
           gen::lists(0, 3,
                      rc::gen::element(Dtype::float32, Dtype::float64, Dtype::int64, Dtype::bool_))),
       set(&NetworkSpec::frozen,
-          rc::gen::weightedElement(
+          rc::gen::weightedElement<FrozenDtype>(
               {{3, FrozenDtype::none}, {1, FrozenDtype::float32}, {1, FrozenDtype::float64}})),
       set(&NetworkSpec::order_by_rank));
 }

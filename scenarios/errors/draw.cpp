@@ -24,7 +24,7 @@ rc::Gen<Ranks> ranks() {
 rc::Gen<Lack> lacks() {
   return gen::build<Lack>(
       set(&Lack::how,
-          weightedElement(
+          weightedElement<LackKind>(
               {{2, LackKind::unused}, {1, LackKind::left_out}, {1, LackKind::undefined}})),
       set(&Lack::step, inRange(0, kMany)), set(&Lack::parameter, inRange(0, kMany)),
       set(&Lack::local, weightedElement<bool>({{3, false}, {1, true}})),
@@ -75,7 +75,7 @@ rc::Gen<Erring> trainings() {
       set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, gen::lists(1, 5, inRange(1, 5))),
       set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Erring::clears,
-          weightedElement(
+          weightedElement<Clears>(
               {{2, Clears::none}, {1, Clears::zero}, {2, Clears::own}, {2, Clears::nothing}})),
       set(&Erring::order_by_rank), set(&Erring::buffer),
       set(&Erring::embedding, weightedElement<bool>({{3, false}, {2, true}})),

@@ -85,22 +85,18 @@ bool synchronises_buffers(const WrapOptions& options) {
 void state_options(const WrapOptions& options, Statements& all) {
   std::string caps = "[";
   for (const auto cap : options.bucket_caps_bytes) caps += " " + mebibytes(cap);
-  const std::vector<Stated> stated{
-      {"init_sync", truth(options.init_sync)},
-      {"forward_sync_buffers", truth(synchronises_buffers(options))},
-      {"buffer_sync_lag", truth(options.buffer_sync_lag)},
-      {"check_replicas_every", std::to_string(options.further.check_replicas_every)},
-      {"bucket_cap_mb",
-       options.bucket_cap_bytes == 0 ? "unset" : mebibytes(options.bucket_cap_bytes)},
-      {"bucket_cap_mb_list", caps + " ]"},
-      {"find_unused_parameters", truth(options.find_unused_parameters)},
-      {"gradient_as_bucket_view", truth(options.gradient_as_bucket_view)},
-      {"static_graph", truth(options.static_graph)},
-      {"skip_all_reduce_unused_params", truth(options.skip_all_reduce_unused_params)},
-      {"batched_grad_copy", truth(options.batched_grad_copy)},
-      {"parameters_and_buffers_to_ignore", in_brackets(options.ignored)},
-      {"delay_all_reduce_named_params", in_brackets(options.delayed)},
-      {"param_to_hook_all_reduce", quoted(options.delayed_until)}};
+  Statements stated{{"init_sync", truth(options.init_sync)},
+                    {"forward_sync_buffers", truth(synchronises_buffers(options))},
+                    {"buffer_sync_lag", truth(options.buffer_sync_lag)},
+                    {"check_replicas_every", std::to_string(options.further.check_replicas_every)},
+                    {"bucket_cap_mb",
+                     options.bucket_cap_bytes == 0 ? "unset" : mebibytes(options.bucket_cap_bytes)},
+                    {"bucket_cap_mb_list", caps + " ]"}};
+  for (const auto& each : WrapOptions::kSwitches)
+    stated.push_back({each.name, truth(options.*each.value)});
+  stated.push_back({"parameters_and_buffers_to_ignore", in_brackets(options.ignored)});
+  stated.push_back({"delay_all_reduce_named_params", in_brackets(options.delayed)});
+  stated.push_back({"param_to_hook_all_reduce", quoted(options.delayed_until)});
   for (const auto& each : stated) all.push_back({"the option " + each.subject, each.value});
 }
 

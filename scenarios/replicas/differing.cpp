@@ -7,8 +7,6 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
-constexpr const char* kLast = "last";
-
 std::string name_at(const TensorSpec& form, size_t place) {
   return "t" + std::to_string(place) + (form.kind == TensorKind::embedding ? ".weight" : "");
 }
@@ -72,59 +70,16 @@ void change_tensor(std::vector<GivenTensor>& all, size_t at, const std::string& 
 
 void change_options(Given& given, const GivenTensor& tensor, const std::string& what) {
   auto& options = given.options;
-  auto& further = options.further;
-  const auto flip = [](bool& flag) { flag = !flag; };
   const auto flip_in = [&tensor](std::vector<std::string>& names) {
     if (std::erase(names, tensor.name) == 0) names.push_back(tensor.name);
   };
-  constexpr int64_t kOtherCap = 1 << 18;
-  if (what == "init_sync") {
-    flip(options.init_sync);
-  } else if (what == "broadcast_buffers") {
-    flip(options.broadcast_buffers);
-  } else if (what == "old_name") {
-    further.broadcast_buffers = options.broadcast_buffers;
-  } else if (what == "two_names") {
-    further.forward_sync_buffers = true;
-    further.broadcast_buffers = false;
-  } else if (what == "buffer_sync_lag") {
-    flip(options.buffer_sync_lag);
-  } else if (what == "check_replicas") {
-    further.check_replicas_every = 1000;
-  } else if (what == "cap") {
-    options.bucket_cap_bytes = options.bucket_cap_bytes == kOtherCap ? 0 : kOtherCap;
-  } else if (what == "negative_cap") {
-    options.bucket_cap_bytes = -1;
-  } else if (what == "caps") {
-    options.bucket_caps_bytes.push_back(kOtherCap);
-  } else if (what == "two_caps") {
-    options.bucket_cap_bytes = kOtherCap;
-    options.bucket_caps_bytes = {kOtherCap};
-  } else if (what == "find_unused_parameters") {
-    flip(options.find_unused_parameters);
-  } else if (what == "gradient_as_bucket_view") {
-    flip(options.gradient_as_bucket_view);
-  } else if (what == "static_graph") {
-    flip(options.static_graph);
-  } else if (what == "skip_all_reduce_unused_params") {
-    flip(options.skip_all_reduce_unused_params);
-  } else if (what == "batched_grad_copy") {
-    flip(options.batched_grad_copy);
-  } else if (what == "ignored") {
-    flip_in(options.ignored);
-  } else if (what == "ignored_nothing") {
-    options.ignored.push_back("nothing");
-  } else if (what == "delayed") {
+  if (what == "ignored") flip_in(options.ignored);
+  if (what == "delayed") {
     flip_in(options.delayed);
     options.delayed_until = options.delayed.empty() ? "" : kLast;
-  } else if (what == "no_trigger") {
-    options.delayed = {kLast};
-    options.delayed_until.clear();
-  } else if (what == "timeout") {
-    further.timeout_ms = 200'000;
-  } else if (what == "no_timeout") {
-    further.timeout_ms = 0;
   }
+  for (const auto& each : kOptionChanges)
+    if (each.word == what) each.apply(options);
 }
 
 // A tied tensor becomes the one that it is tied to.

@@ -4,6 +4,7 @@
 #include "harness/base/dtype.h"
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
+#include "scenarios/replicas/option_changes.h"
 
 namespace lockstep::scenarios::replicas {
 
@@ -37,41 +38,17 @@ struct TensorSpec {
   }
 };
 
-inline constexpr std::string_view kDifferences[]{"missing",
-                                                 "further",
-                                                 "renamed",
-                                                 "swapped",
-                                                 "shape",
-                                                 "dimensions",
-                                                 "dtype",
-                                                 "strides",
-                                                 "frozen",
-                                                 "tied",
-                                                 "sparse",
-                                                 "kind",
-                                                 "device",
-                                                 "expanded",
-                                                 "init_sync",
-                                                 "broadcast_buffers",
-                                                 "old_name",
-                                                 "two_names",
-                                                 "buffer_sync_lag",
-                                                 "check_replicas",
-                                                 "cap",
-                                                 "negative_cap",
-                                                 "caps",
-                                                 "two_caps",
-                                                 "find_unused_parameters",
-                                                 "gradient_as_bucket_view",
-                                                 "static_graph",
-                                                 "skip_all_reduce_unused_params",
-                                                 "batched_grad_copy",
-                                                 "ignored",
-                                                 "ignored_nothing",
-                                                 "delayed",
-                                                 "no_trigger",
-                                                 "timeout",
-                                                 "no_timeout"};
+// The words of a Difference that are about a tensor.
+inline constexpr std::array kTensorDifferences = std::to_array<std::string_view>(
+    {"missing", "further", "renamed", "swapped", "shape", "dimensions", "dtype", "strides",
+     "frozen", "tied", "sparse", "kind", "device", "expanded", "ignored", "delayed"});
+
+inline constexpr auto kDifferences = [] {
+  std::array<std::string_view, kTensorDifferences.size() + kOptionChanges.size()> words{};
+  auto* next = std::copy(kTensorDifferences.begin(), kTensorDifferences.end(), words.begin());
+  for (const auto& each : kOptionChanges) *next++ = each.word;
+  return words;
+}();
 
 // The difference of one rank. Words of tensors are about one tensor, the model's last parameter
 // included; the others are about options.

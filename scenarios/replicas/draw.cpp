@@ -11,25 +11,11 @@ namespace {
 const std::vector<std::string> kOfTensors{
     "missing", "further", "renamed", "swapped", "shape",    "dimensions", "dtype",   "strides",
     "frozen",  "tied",    "kind",    "device",  "expanded", "ignored",    "delayed", "sparse"};
-const std::vector<std::string> kOfOptions{"init_sync",
-                                          "broadcast_buffers",
-                                          "old_name",
-                                          "two_names",
-                                          "buffer_sync_lag",
-                                          "check_replicas",
-                                          "cap",
-                                          "negative_cap",
-                                          "caps",
-                                          "two_caps",
-                                          "find_unused_parameters",
-                                          "gradient_as_bucket_view",
-                                          "static_graph",
-                                          "skip_all_reduce_unused_params",
-                                          "batched_grad_copy",
-                                          "ignored_nothing",
-                                          "no_trigger",
-                                          "timeout",
-                                          "no_timeout"};
+const std::vector<std::string> kOfOptions = [] {
+  std::vector<std::string> words;
+  for (const auto& each : kOptionChanges) words.emplace_back(each.word);
+  return words;
+}();
 
 bool is_of_options(const std::string& what) {
   return std::find(kOfOptions.begin(), kOfOptions.end(), what) != kOfOptions.end();
@@ -43,7 +29,7 @@ rc::Gen<TensorSpec> tensors() {
   const auto shapes = gen::lists(0, 3, rc::gen::inRange(1, 4));
   return gen::build<TensorSpec>(
       set(&TensorSpec::kind,
-          weightedElement(
+          weightedElement<TensorKind>(
               {{5, TensorKind::parameter}, {5, TensorKind::buffer}, {1, TensorKind::embedding}})),
       set(&TensorSpec::shape, shapes),
       set(&TensorSpec::dtype, weightedElement<Dtype>({{6, Dtype::float32},

@@ -33,12 +33,10 @@ pytorch::Values keywords_of(const WrapOptions& options) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   pytorch::Values out{
       {"broadcast_buffers", options.further.broadcast_buffers.value_or(options.broadcast_buffers)},
-      {"init_sync", options.init_sync},
-      {"find_unused_parameters", options.find_unused_parameters},
-      {"gradient_as_bucket_view", options.gradient_as_bucket_view},
-      {"static_graph", options.static_graph},
-      {"skip_all_reduce_unused_params", options.skip_all_reduce_unused_params}};
-  if (options.batched_grad_copy) out["batched_grad_copy"] = true;
+      {"init_sync", options.init_sync}};
+  // An option that a PyTorch does not know is an error only where it is on.
+  for (const auto& each : WrapOptions::kSwitches)
+    if (options.*each.value) out[each.name] = true;
   if (options.bucket_cap_bytes != 0)
     out["bucket_cap_mb"] = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
   std::vector<double> caps;

@@ -185,7 +185,7 @@ rc::Gen<Loop> cases() {
                   OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
                   OptimizerKind::rmsprop)),
       set(&Loop::schedule,
-          weightedElement(
+          weightedElement<RateSchedule>(
               {{1, RateSchedule::constant}, {2, RateSchedule::steps}, {2, RateSchedule::warmup}})),
       set(&Loop::clip, weightedElement<Clip>({{1, Clip::none}, {2, Clip::norm}, {2, Clip::value}})),
       set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),

@@ -45,9 +45,11 @@ rc::Gen<LayerSpec> layers() {
                                                  {1, Use::custom},
                                                  {2, Use::recomputed}})),
       set(&LayerSpec::frozen,
-          weightedElement({{8, FrozenPart::none}, {1, FrozenPart::weight}, {1, FrozenPart::all}})),
+          weightedElement<FrozenPart>(
+              {{8, FrozenPart::none}, {1, FrozenPart::weight}, {1, FrozenPart::all}})),
       set(&LayerSpec::travels,
-          weightedElement({{10, Travels::with_others}, {1, Travels::last}, {1, Travels::not_}})),
+          weightedElement<Travels>(
+              {{10, Travels::with_others}, {1, Travels::last}, {1, Travels::not_}})),
       set(&LayerSpec::tied, one_in(6)),
       set(&LayerSpec::element, weightedElement<Element>({{24, Element::whole},
                                                          {1, Element::nan},
