@@ -28,6 +28,12 @@ def close_sockets():
 def deep(n): return deep(n + 1)
 
 def model(): return DistributedDataParallel(torch.nn.Linear(2, 2))
+
+@lockstep.world(3)
+def test_before_all(rank):  # The first one in a process loads what PyTorch loads late, for which the deadlines below leave no time.
+    lockstep.inject("delay", rank=0, at=1, seconds=0)
+    (ddp := model())(torch.ones(1, 2)).sum().backward()
+    dist.barrier()
 '''
 
 HANGS = [
