@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
+#include <thread>
 
 namespace lockstep::sim {
 namespace {
@@ -37,6 +39,16 @@ TEST(Scheduler, OneRankRunsAtATimeAndInTheSameOrderForTheSameSchedule) {
   EXPECT_EQ(first.size(), 40u);
   EXPECT_EQ(order({.policy = SchedulePolicy::uniform, .seed = 3}), first);
   EXPECT_NE(order({.policy = SchedulePolicy::uniform, .seed = 4}), first);
+}
+
+TEST(Scheduler, AThreadThatARankHasStartedIsRefused) {
+  Scheduler scheduler(rank_threads(), 2, Chooser({.policy = "uniform", .seed = 1}, 2), kLimit);
+  scheduler.run([&](int) {
+    EXPECT_NO_THROW(scheduler.require_thread_of_rank());
+    std::thread([&] {
+      EXPECT_THROW(scheduler.require_thread_of_rank(), std::runtime_error);
+    }).join();
+  });
 }
 
 TEST(Scheduler, ManyRanksTakeTurns) {
