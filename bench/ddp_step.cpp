@@ -103,7 +103,9 @@ std::unique_ptr<Replica> wrapped(const std::string& way, const std::shared_ptr<M
   if (way == "lockstep_batched")
     return lockstep_subject().wrap(model, group, {.batched_grad_copy = true});
   if (way.starts_with("hook:"))
-    return lockstep_subject().wrap(model, group, {.hook = HookOptions{.kind = way.substr(5)}});
+    return lockstep_subject().wrap(
+        model, group,
+        {.hook = HookOptions{.kind = value_of_word<HookKind>(way.substr(5)).value()}});
   if (way == "c10d") return c10d_subject().wrap(model, group, {});
   if (way == "c10d_view")
     return c10d_subject().wrap(model, group, {.gradient_as_bucket_view = true});

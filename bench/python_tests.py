@@ -40,7 +40,7 @@ def spawned(cases):
 
 
 def as_deepspeed(cases):
-    """What DeepSpeed's DistributedTest does for a test: a new pool of a forkserver. Without the half second that it sleeps afterwards."""
+    """Does as DeepSpeed's DistributedTest for a test: a new pool of a forkserver. Without the half second that it sleeps afterwards."""
     for _ in range(cases):
         with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("forkserver").Pool(WORLD) as pool:
             pool.starmap(in_group, [(rank, os.path.join(folder, "store")) for rank in range(WORLD)], chunksize=1)

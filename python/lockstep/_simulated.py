@@ -67,7 +67,7 @@ SWAPPED: tuple[tuple[Any, str], ...] = (
 
 
 class Printed(io.StringIO):
-    """What a rank printed, which a rank that closes it does not take away."""
+    """The output of a rank; a rank that closes it does not take it away."""
 
     text = ""
 

@@ -15,7 +15,7 @@ c10d: Any = dist.distributed_c10d
 
 
 class OfThread(threading.local):
-    """What the rank that runs in this thread makes groups from."""
+    """The rank that runs in this thread makes its groups from it."""
 
     everyone: Any = None  # The group of all ranks, which the library made.
     named: list[int] = []  # The ranks of the group that is being made; none: all.

@@ -35,6 +35,8 @@ LONG_FILES = {
     "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
+    "python/lockstep/_simulated.py": "a simulated world from its first thread to its verdict, in the order in which it happens",
+    "tests/python/features.py": "one function for each feature of torch.distributed, and the table of them",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
