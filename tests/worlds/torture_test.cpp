@@ -72,10 +72,11 @@ class Torture : public ForkedTest {
   static Toy tortured(Dice& dice) {
     const int size = 2 + dice.below(4);
     Toy c = toy("four_rounds", size);
-    Injection injection{
-        .kind = dice.any<std::string>({"kill", "stop", "exit", "throw", "error", "drop"}),
-        .rank = dice.below(size),
-        .amount = dice.below(4)};
+    Injection injection{.kind = dice.any<InjectionKind>(
+                            {InjectionKind::kill, InjectionKind::stop, InjectionKind::exit,
+                             InjectionKind::throw_, InjectionKind::error, InjectionKind::drop}),
+                        .rank = dice.below(size),
+                        .amount = dice.below(4)};
     if (dice.below(2) == 0)
       injection.collective = dice.below(4);
     else

@@ -30,7 +30,7 @@ class Causes : public ForkedTest {
             evidence.stack, rank_to_blame(history)};
   }
   Told told_of(const std::string& how) { return told_of(toy("part_in_" + how, 3, 1)); }
-  Told told_of_injection(const std::string& kind) {
+  Told told_of_injection(InjectionKind kind) {
     Toy c = toy("part_in_nothing", 3);
     c.world.injections = {{.kind = kind, .rank = 1, .collective = 1, .amount = 3}};
     return told_of(c);
@@ -51,7 +51,7 @@ TEST_P(Causes, ASkippedCollective) {
 // Rank 1 believes that it took part, and continues. The verdict names the collective in which the
 // others wait, and the injection.
 TEST_P(Causes, ADroppedCollective) {
-  const auto told = told_of_injection("drop");
+  const auto told = told_of_injection(InjectionKind::drop);
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   // The next collective of rank 1 is taken for the one that it dropped.
   EXPECT_TRUE(
@@ -89,13 +89,13 @@ TEST_P(Causes, UnequalSizes) {
 }
 
 TEST_P(Causes, AStoppedRank) {
-  const auto told = told_of_injection("stop");
+  const auto told = told_of_injection(InjectionKind::stop);
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with("rank 1 was stopped, at step 2, round")) << told.headline;
 }
 
 TEST_P(Causes, ADeadRank) {
-  const auto told = told_of_injection("kill");
+  const auto told = told_of_injection(InjectionKind::kill);
   EXPECT_EQ(told.kind, Verdict::Kind::crash);
   EXPECT_TRUE(told.headline.starts_with("rank 1 was ended by SIGKILL, at step 2, round"))
       << told.headline;

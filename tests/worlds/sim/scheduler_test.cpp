@@ -42,7 +42,8 @@ TEST(Scheduler, OneRankRunsAtATimeAndInTheSameOrderForTheSameSchedule) {
 }
 
 TEST(Scheduler, AThreadThatARankHasStartedIsRefused) {
-  Scheduler scheduler(rank_threads(), 2, Chooser({.policy = "uniform", .seed = 1}, 2), kLimit);
+  Scheduler scheduler(rank_threads(), 2, Chooser({.policy = SchedulePolicy::uniform, .seed = 1}, 2),
+                      kLimit);
   scheduler.run([&](int) {
     EXPECT_NO_THROW(scheduler.require_thread_of_rank());
     std::thread([&] {
