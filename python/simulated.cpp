@@ -85,6 +85,7 @@ Json simulated(const WorldSpec& spec, void* body) {
                                            .journals = journals->all,
                                            .scratch = {},
                                            .limit = kVirtualTime,
+                                           .refuses_threads = true,
                                            .running = *running,
                                            .redirect = [](int) {}});
   auto report = report_on(played, history_in(journals->all));

@@ -114,7 +114,7 @@ void Scheduler::make_runnable(int rank) {
 }
 
 void Scheduler::require_thread_of_rank() const {
-  if (of_this_thread != this)
+  if (turns_.are_of_ranks_alone && of_this_thread != this)
     throw std::runtime_error(
         "a thread that a simulated rank has started cannot communicate: use a tier of forked "
         "ranks");

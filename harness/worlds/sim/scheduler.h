@@ -40,6 +40,9 @@ using What = std::function<std::string()>;
 // Called in the thread of the rank, as it begins to run, and as it is about to stop running.
 struct Turns {
   std::function<void(int rank)> begin, end;
+  // A thread that a rank has started may not communicate: with an interpreter it runs on when its
+  // rank does not, and would have the turn of another one. Else a rank waits for its threads.
+  bool are_of_ranks_alone = false;
 };
 
 class Scheduler {
@@ -67,7 +70,7 @@ class Scheduler {
   std::vector<ThreadEnd> run(std::function<void(int rank)> body);
 
   // All functions below are for the rank that runs. Throws std::runtime_error in a thread that a
-  // rank has started: it would have the turn of whichever rank runs.
+  // rank has started, where turns are of ranks alone.
   void require_thread_of_rank() const;
   int running() const { return running_; }
   Nanoseconds now() const { return clock(running_); }

@@ -37,7 +37,8 @@ class World {
         links_(spec_.timing),
         scheduler_(task.rank_threads, spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
                    {.begin = [this](int rank) { begin_turn(rank); },
-                    .end = [this](int rank) { end_turn(rank); }}),
+                    .end = [this](int rank) { end_turn(rank); },
+                    .are_of_ranks_alone = task.refuses_threads}),
         ranks_(static_cast<size_t>(spec_.size)) {
     for (int rank = 0; rank < spec_.size; ++rank)
       at(rank).ambient.emplace(std::map<std::string, std::string>{

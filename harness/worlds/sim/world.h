@@ -29,6 +29,7 @@ struct SimTask {
   std::filesystem::path scratch;               // made by the first rank that wants it
   std::chrono::milliseconds limit{};           // of virtual time
   bool call_sites = false;                     // recorded
+  bool refuses_threads = false;                // that a rank starts, in collectives: Turns
   // The rank that runs, for the process that finds this one dead.
   std::atomic<int>& running;
   // Called in the rank's thread, before it runs: redirects its output.

@@ -43,7 +43,7 @@ TEST(Scheduler, OneRankRunsAtATimeAndInTheSameOrderForTheSameSchedule) {
 
 TEST(Scheduler, AThreadThatARankHasStartedIsRefused) {
   Scheduler scheduler(rank_threads(), 2, Chooser({.policy = SchedulePolicy::uniform, .seed = 1}, 2),
-                      kLimit);
+                      kLimit, {.are_of_ranks_alone = true});
   scheduler.run([&](int) {
     EXPECT_NO_THROW(scheduler.require_thread_of_rank());
     std::thread([&] {
