@@ -15,16 +15,21 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 class Completing(ProgramCase):
+    flags = {}  # by command, once for all tests
+
     def output_of(self, *arguments):
         status, out, err = self.finish(self.start_as_given(*arguments))
         self.assertEqual((status, err), (0, ""), arguments)
         return out
 
     def flags_by_command(self):
+        if self.flags:
+            return self.flags
         commands = re.findall(r"(?m)^  (\w+)  ", self.output_of("--help").partition("Subcommands:")[2].partition("Exit codes:")[0])
         self.assertGreater(len(commands), 14)
-        return {command: [flag for flag in re.findall(r"(?m)^  (--?[\w-]+)", self.output_of(command, "--help")) if flag != "-h"]
-                for command in commands}
+        for command in commands:
+            self.flags[command] = [flag for flag in re.findall(r"(?m)^  (--?[\w-]+)", self.output_of(command, "--help")) if flag != "-h"]
+        return self.flags
 
     def completed(self, script, *words):
         ended = subprocess.run(["bash", "-c", COMPLETE, "-", script, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
