@@ -7,7 +7,7 @@ import random
 import sys
 from typing import Any
 
-# random.getstate() makes a tuple of it, which takes as long as a small collective.
+# random.getstate() makes a tuple of these, which takes as long as a small collective.
 PYTHON_BYTES = _random.Random.__basicsize__ - object.__basicsize__
 in_python = (ctypes.c_char * PYTHON_BYTES).from_address(id(random._inst) + object.__basicsize__)  # type: ignore[attr-defined]
 NUMPY_BYTES = 625 * 4  # The words of a Mersenne Twister, and its position.

@@ -67,7 +67,7 @@ SWAPPED: tuple[tuple[Any, str], ...] = (
 
 
 class Printed(io.StringIO):
-    """The output of a rank; a rank that closes it does not take it away."""
+    """The output of a rank. Its text stays where the rank closes it."""
 
     text = ""
 

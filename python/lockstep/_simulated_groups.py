@@ -15,7 +15,7 @@ c10d: Any = dist.distributed_c10d
 
 
 class OfThread(threading.local):
-    """The rank that runs in this thread makes its groups from it."""
+    """The groups that the rank of this thread makes others from."""
 
     everyone: Any = None  # The group of all ranks, which the library made.
     named: list[int] = []  # The ranks of the group that is being made; none: all.
@@ -96,5 +96,7 @@ def join(group: Any) -> None:
 
 
 def leave() -> None:
+    """The groups refer to their world, which ends."""
     if dist.is_initialized():
         dist.destroy_process_group()
+    of_thread.everyone = None

@@ -452,7 +452,7 @@ def environment(rank):
     return dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.is_initialized(), os.environ["RANK"], os.environ["LOCAL_WORLD_SIZE"]
 
 
-# Each entry: the feature, its functions, and what is said in forked ranks and in simulated ones; "yes": they compute the same to the last bit.
+# A feature, its functions, and what forked and simulated ranks say of it; "yes": they compute the same to the last bit.
 ROWS = (
     ("`all_reduce`, `reduce`, `broadcast`, `gather`, `scatter`, `all_gather`, `reduce_scatter`, `all_to_all_single`, and those of one tensor",
      (all_reduce, reduce, broadcast, gathers, reduce_scatters, all_to_all_single), "yes", "yes"),
@@ -494,7 +494,7 @@ def comparable(value):
 
 
 def run(rank, name):
-    """The values that the feature computed, or the exception that it threw."""
+    """Returns what the feature computed, or the exception that it threw."""
     try:
         return "value", comparable(globals()[name](rank))
     except Exception as error:
