@@ -138,8 +138,8 @@ Findings survivors_throw(const Training& c, const History& h) {
     out.push_back({"Every survivor must receive an exception that names the operation",
                    wrong->pattern, "rank " + std::to_string(rank),
                    "rank " + std::to_string(rank) + " received no error about rank " +
-                       std::to_string(planted.rank) + ", which was struck by '" + word_of(planted.kind) +
-                       "' at " + text_of(planted) + ": " + wrong->text,
+                       std::to_string(planted.rank) + ", which was struck by '" +
+                       word_of(planted.kind) + "' at " + text_of(planted) + ": " + wrong->text,
                    ladder(h)});
   }
   return out;
