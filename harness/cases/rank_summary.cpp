@@ -21,7 +21,8 @@ std::string last_collective(const History& history, int rank) {
 std::string injections_text(const RankHistory& rank) {
   std::string text;
   for (const auto& event : rank.events)
-    if (const auto* struck = std::get_if<Injection>(&event.what); struck && struck->kind != InjectionKind::late)
+    if (const auto* struck = std::get_if<Injection>(&event.what);
+        struck && struck->kind != InjectionKind::late)
       text += "; injected: " + word_of(struck->kind) +
               (struck->collective >= 0 ? " at collective #" + std::to_string(struck->collective)
                                        : " " + moment_text(struck->at));
