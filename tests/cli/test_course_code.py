@@ -3,12 +3,13 @@
 that of tests/docs/course/steps.cpp. LOCKSTEP_APPROVE=1 writes code of C++ and outputs anew. COURSE_STEPS names the program
 of the C++. PyTorch takes .venv-peer; without it those tests are skipped."""
 
-import importlib.util
+import importlib.machinery
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 import unittest
 
@@ -97,9 +98,11 @@ class CourseCode(ProgramCase):
             self.assertLessEqual(len(own), LINES_MOST, page)
 
     def test_a_file_that_a_page_has_saved_hides_no_module_of_python(self):
+        outside = [path for path in sys.path if not os.path.abspath(path).startswith(os.path.join(ROOT, "tests"))]
         for page in self.pages():
-            name = shlex.split(PYTHON.search(self.read(page))["command"])[-1]
-            self.assertIsNone(importlib.util.find_spec(name[:-len(".py")]), page)
+            name = shlex.split(PYTHON.search(self.read(page))["command"])[-1][:-len(".py")]
+            self.assertNotIn(name, sys.builtin_module_names, page)
+            self.assertIsNone(importlib.machinery.PathFinder.find_spec(name, outside), page)
 
     def test_the_cpp_of_each_page_is_that_of_the_program(self):
         with open(os.path.join(ROOT, "tests/docs/course/steps.cpp"), encoding="utf-8") as file:
