@@ -76,7 +76,7 @@ class State:
                 set_it(self.flags[name])
 
     def differences(self, after: State) -> list[str]:
-        """A phrase for each thing that is another one in `after`."""
+        """A phrase for each thing that is another one in `after`; handlers of another process are none of these."""
         names = sorted(self.environment.keys() | after.environment.keys())
         found = [f"the environment variable {name}" for name in names
                  if self.environment.get(name) != after.environment.get(name)]
@@ -84,9 +84,9 @@ class State:
         for what, mine, other in (("the working folder", self.folder, after.folder), ("sys.path", self.paths, after.paths),
                                   ("the root logger's level", self.log_level, after.log_level),
                                   ("the root logger's handlers", self.log_handlers, after.log_handlers)):
-            if mine != other:
+            if mine != other and other is not None:
                 found.append(f"{what}, {other}")
-        found += [f"the handler of {number.name}" for number, handler in self.handlers.items() if after.handlers[number] != handler]
+        found += [f"the handler of {number.name}" for number, handler in self.handlers.items() if after.handlers.get(number, handler) != handler]
         found += ["a timer that runs"] * after.has_timer
         return found
 

@@ -94,6 +94,8 @@ LEAKS = [
     ("dist.destroy_process_group()", "no default group", "replaced"),
 ]
 ONLY_AT_THE_END = "dist.all_reduce", "dist.isend", "dist.destroy", "torch.set_default_device", "torch.set_grad_enabled", "torch.set_default_dtype"
+# Each simulated rank has its own, which ends with it.
+OWN_OF_SIMULATED = "os.environ", "torch.set_num_threads", "torch.set_default_device", "torch.set_default_dtype", "torch.set_grad_enabled", "addHandler", "update(work=", "dist.destroy"
 MAIN_THREAD = "signal.signal", "signal.setitimer"  # Simulated ranks are other threads.
 COUNTS = {"throw": 55, "hang": 35, "early": 25, "recv": 10, "kill": 45, "leak": 60}
 
