@@ -69,5 +69,11 @@ TEST(Specificity, ACaseShowsAFailureByTheSamePatternOrOneThatExplainsMore) {
   EXPECT_FALSE(shows_failure({}, vague));
 }
 
+TEST(Finding, KeepsTheFirstLineOfItsDiagnosisAndTheOthersAsDetails) {
+  Finding finding{"R", "", "", "one\ntwo\nthree", {"four"}};
+  keep_first_line(finding);
+  EXPECT_EQ(finding, (Finding{"R", "", "", "one", {"two", "three", "four"}}));
+}
+
 }  // namespace
 }  // namespace lockstep
