@@ -67,8 +67,12 @@ class CourseCode(ProgramCase):
         self.assertEqual(stable(found[group]), stable(text), page)
 
     def run_here(self, *command, statuses=(0,), **environment):
-        ended = subprocess.run(command, cwd=self.folder, env={**self.environment, **environment}, text=True, check=False,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+        # PyTorch 2.11 aborts now and then as a process ends that has destroyed a group of Gloo, after all that it printed.
+        for _ in range(3):
+            ended = subprocess.run(command, cwd=self.folder, env={**self.environment, **environment}, text=True, check=False,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+            if ended.returncode in statuses or "terminate called without an active exception" not in ended.stderr:
+                break
         self.assertIn(ended.returncode, statuses, ended.stdout + ended.stderr)
         return ended.stdout
 
