@@ -121,8 +121,8 @@ void ReportFiles::check() const {
     if (file.empty()) continue;
     const auto [other, is_new] = flags.emplace(file, flag);
     if (!is_new) throw UsageError(other->second + " and " + flag + " name the same file");
-    check_writable(file);
   }
+  for (const auto& [file, flag] : flags) check_writable(file);
 }
 
 void ReportFiles::write(const Run& run, const Page& page) const {
