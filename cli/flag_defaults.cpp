@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace lockstep::cli {
@@ -34,9 +35,7 @@ void set_default(CLI::Option& flag, const std::vector<std::string>& values,
   try {
     for (const auto& each : results) flag.add_result(each);
     flag.run_callback();
-  } catch (const CLI::Error& error) {
-    throw UsageError(source + ": " + error.what());
-  } catch (const UsageError& error) {
+  } catch (const std::runtime_error& error) {  // CLI11's own, or a UsageError
     throw UsageError(source + ": " + error.what());
   }
   flag.clear();

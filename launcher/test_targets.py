@@ -55,8 +55,8 @@ def main():
             below = os.path.relpath(path, build) if os.path.isabs(path) else ""
             if below in outputs:
                 targets.add(below)
-    # A selection that no program is named for may be one of tests that are not known yet.
-    print("\n".join(sorted(targets)))
+    for target in sorted(targets):
+        print(target)
 
 
 if __name__ == "__main__":

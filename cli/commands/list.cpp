@@ -39,8 +39,11 @@ std::string json_text(const std::vector<Scenario>& scenarios) {
 
 int list(const Known& known, const Selection& selection, const std::string& json) {
   const auto scenarios = selected(known.scenarios, selection);
-  write_report(json, json_text(scenarios));
-  if (text_is_on_stderr()) print_for_programs(json_text(scenarios));
+  if (!json.empty() || text_is_on_stderr()) {
+    const auto text = json_text(scenarios);
+    write_report(json, text);
+    if (text_is_on_stderr()) print_for_programs(text);
+  }
   for (const auto& scenario : scenarios) {
     std::string facts;
     if (!scenario.tags.empty()) facts = "tags " + joined(scenario.tags, ", ") + "   ";
