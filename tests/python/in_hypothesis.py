@@ -216,7 +216,7 @@ class Hypothesis(project.Project):
                 status, said, results = self.pytest("--lockstep-tier", tier, "--hypothesis-show-statistics", "--hypothesis-seed=1", "-rP")
                 self.assertEqual(status, 0, said)
                 self.assertEqual(len(results), 10, said)
-                self.assert_says(said, "Events:\n +\\* +[0-9.]+%, even", "Highest target score: \\d+", "5 passing, 0 failing")
+                self.assert_says(said, "Events:\n(?: +\\*.*\n)*? +\\* +[0-9.]+%, even", "Highest target score: \\d+", "5 passing, 0 failing")
                 drawn = re.findall("drawn ([01]) ([0-9.]+)", results["test_each_example_draws_the_same[world2]"][1])
                 self.assertEqual([rank for rank, _ in drawn], ["0", "1"], said)  # Of the last example alone.
                 self.assertNotIn("ran cold", said)
