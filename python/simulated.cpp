@@ -73,18 +73,16 @@ Json simulated(const WorldSpec& spec, void* body) {
   static auto* const threads = new sim::RankThreads;  // frozen ones are never joined
   static const Subject subject{.name = "python"};
   const Scenario scenario = scenario_of(body);
-  const Case c{scenario.name, {{"world", to_json(spec)}}};
+  const CaseAssignment assignment(
+      {.scenario = scenario.name, .size = spec.size, .time_limit = kVirtualTime},
+      {scenario.name, {{"world", to_json(spec)}}}, scenario, subject);
   // Frozen ranks go on referring to theirs.
   auto journals = std::make_unique<Journals>(spec.size);
   auto running = std::make_unique<std::atomic<int>>(-1);
   const auto played = sim::play_simulated({.rank_threads = *threads,
-                                           .scenario = scenario,
-                                           .c = c,
-                                           .spec = spec,
-                                           .subject = subject,
+                                           .assignment = assignment,
                                            .journals = journals->all,
                                            .scratch = {},
-                                           .limit = kVirtualTime,
                                            .refuses_threads = true,
                                            .running = *running,
                                            .redirect = [](int) {}});

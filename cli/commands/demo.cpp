@@ -130,7 +130,7 @@ Demonstration run_demo(const Demo& demo, const DemoFlags& flags, const Known& kn
   use_one_intra_op_thread();
   const auto history = lanes.front()->play(
       demo.scenario, c, setting,
-      {.limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
+      {.time_limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
   const auto verdict = judge(demo.scenario, c, history);
   Demonstration out{.demo = demo,
                     .c = c,

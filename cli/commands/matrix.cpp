@@ -83,7 +83,7 @@ int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
   auto jobs = jobs_of(wanted, known, draw);
   CommandOptions options{.seed = draw.seed, .out = wanted.out, .colour = flags.colour};
   options.detail = Detail::summary;
-  options.campaign.deadline = kDeadline;
+  options.campaign.time_limit = kDeadline;
   options.campaign.slots = default_slots();
   options.campaign.shrink = shrink_options({}, known, /*launched=*/false);
   options.campaign.shrink->runs = kShrinkRuns;

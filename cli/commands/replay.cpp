@@ -121,7 +121,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   option("--tier", flags->tier, "TIERS",
          "where ranks live: sim, warm, cold, launched (cold, or where the run was killed)");
   option("--backend", flags->backend, "BACKENDS", "what carries the collectives (gloo)");
-  option("--timeout", campaign.deadline, "SECONDS", "deadline of one play (30)", time_limit);
+  option("--timeout", campaign.time_limit, "SECONDS", "deadline of one play (30)", time_limit);
   auto* const repeat =
       option("--repeat", campaign.repeat, "N", "run it N times, as long as it passes",
              whole_numbers(1, kRepeatMost));

@@ -144,7 +144,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
       ->type_name("FIELD=VALUE");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)",
          whole_numbers(1, kSlotsMost));
-  option("--timeout", campaign.deadline, "SECONDS", "deadline of one case (30)", time_limit);
+  option("--timeout", campaign.time_limit, "SECONDS", "deadline of one case (30)", time_limit);
   auto* const shrink_time =
       option("--shrink-time", flags->shrink_time, "SECONDS",
              "search for the smallest failing case of each signature (10)", time_limit);

@@ -26,13 +26,13 @@ std::string case_text(const Slow& play) {
          std::to_string(play.of) + (play.play > 1 ? ", play " + std::to_string(play.play) : "");
 }
 
-std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline, const Run& run) {
+std::string slow_text(const Slow& slow, std::chrono::milliseconds time_limit, const Run& run) {
   const auto* shared = reports::shared_on(slow.setting.backend, run);
   return "slow: " + case_text(slow) + ", has run for " + reports::seconds(slow.so_far) + " s" +
          (slow.usual ? "; the longest case before took " + reports::seconds(*slow.usual) + " s"
                      : "") +
          (shared ? "; " + reports::shared_text(*shared) : "") + "; its ranks are killed after " +
-         reports::seconds(deadline) + " s\n";
+         reports::seconds(time_limit) + " s\n";
 }
 
 std::string running_text(const Slow& play) {
@@ -73,7 +73,7 @@ void Live::on_case(const Turn& turn) {
 
 void Live::on_wait() {
   for (const auto& slow : slow_.slow(options_.now())) {
-    if (options_.detail != Detail::quiet) say(slow_text(slow, options_.deadline, run_));
+    if (options_.detail != Detail::quiet) say(slow_text(slow, options_.time_limit, run_));
   }
   if (options_.wants_to_know && options_.wants_to_know()) print_what_runs();
   show_progress();

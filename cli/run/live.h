@@ -18,11 +18,11 @@ struct LiveOptions {
   reports::Style progress;        // of stderr
   bool progress_is_live = false;  // stderr is a terminal
   Detail detail = Detail::normal;
-  bool show_rows = false;                // every row of every history
-  size_t slowest = 0;                    // cases that the summary lists
-  int64_t results = 0, cases = 0;        // upper bounds; no cases: nobody knows how many
-  std::chrono::milliseconds deadline{};  // of one case
-  std::function<bool()> wants_to_know;   // whether a status request came since the last call
+  bool show_rows = false;                  // every row of every history
+  size_t slowest = 0;                      // cases that the summary lists
+  int64_t results = 0, cases = 0;          // upper bounds; no cases: nobody knows how many
+  std::chrono::milliseconds time_limit{};  // of one case
+  std::function<bool()> wants_to_know;     // whether a status request came since the last call
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 

@@ -106,7 +106,7 @@ LiveOptions live_options(const std::vector<Job>& jobs, const CommandOptions& opt
                    .show_rows = options.show_rows,
                    .slowest = options.slowest,
                    .results = static_cast<int64_t>(jobs.size()),
-                   .deadline = options.campaign.deadline};
+                   .time_limit = options.campaign.time_limit};
   for (const auto& job : jobs) live.cases += case_count(job);
   if (options.campaign.draws_on || options.campaign.repeat > 1) live.cases = 0;
   return live;

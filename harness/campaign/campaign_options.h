@@ -7,7 +7,7 @@ namespace lockstep {
 
 struct CampaignOptions {
   // For each run of a case. A hang costs it twice, since a failing case runs again.
-  std::chrono::milliseconds deadline{std::chrono::seconds(30)};
+  std::chrono::milliseconds time_limit{std::chrono::seconds(30)};
 
   // Ranks alive at once over all lanes; at least 1. A larger world runs alone.
   int slots = 1;

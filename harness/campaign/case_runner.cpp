@@ -29,9 +29,9 @@ CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, 
 }
 
 CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, Audience audience) {
-  return run(
-      tier, scenario, turn, audience,
-      {.limit = options_.deadline, .call_sites = turn.play > 1 || !options_.case_file.empty()});
+  return run(tier, scenario, turn, audience,
+             {.time_limit = options_.time_limit,
+              .call_sites = turn.play > 1 || !options_.case_file.empty()});
 }
 
 void CaseRunner::on_wait() {

@@ -55,7 +55,7 @@ std::optional<TrialRunner::Story> LaneTrials::tell(const Case& c, const Setting&
     const TakenSlots slots(runner_.slots(), ranks_alive(setting, world_size(c)));
     const Turn turn{.c = c, .setting = setting, .number = number(), .of = of(), .is_trial = true};
     const auto run = runner_.run(tier_, job_.scenario, turn, Audience::all,
-                                 {.limit = runner_.options().deadline, .call_sites = true});
+                                 {.time_limit = runner_.options().time_limit, .call_sites = true});
     auto evidence = keep_evidence(tier_, runner_.archive().logs_for(c, setting), run.history);
     runner_.keep_history(turn, run);
     return Story{run.verdict, std::move(evidence)};

@@ -11,7 +11,7 @@ constexpr std::chrono::milliseconds kTrialLeast{2000};
 
 // A candidate that takes longer does not show the failure, unless that is a hang.
 std::chrono::milliseconds limit_of_trial(const CampaignOptions& options) {
-  return std::min(options.deadline, std::max(kTrialLeast, options.shrink->time / 5));
+  return std::min(options.time_limit, std::max(kTrialLeast, options.shrink->time / 5));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::pair<Outcome, Verdict> TrialBatch::outcome(const Case& c, Tier& tier,
     auto run = [&] {
       const TakenSlots slots(runner.slots(), ranks_alive(setting_, world_size(c)));
       return runner.run(tier, scenario_, turn, Audience::all,
-                        {.limit = limit_of_trial(runner.options())});
+                        {.time_limit = limit_of_trial(runner.options())});
     }();
     ++runs;
     passed += run.verdict.kind == Verdict::Kind::pass;

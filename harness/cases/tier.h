@@ -57,7 +57,7 @@ const TierTraits& traits_of(const Setting& setting);
 
 // The limit and the recording of one run of a case; never part of the case either.
 struct CaseRunOptions {
-  std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
+  std::chrono::milliseconds time_limit{};  // for one case, from the moment its world starts
   // Tiers without call sites at a case's first run record them, too: it takes a tenth of the time
   // of a simulated world. The others always do.
   bool call_sites = false;

@@ -91,14 +91,15 @@ bool ended_well(const Ending& ending) {
   return ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused;
 }
 
-RankRun::RankRun(RankRunParts parts)
-    : parts_(std::move(parts)),
+RankRun::RankRun(const CaseAssignment& assignment, RankRunParts parts)
+    : assignment_(assignment),
+      parts_(std::move(parts)),
       journal_(parts_.journal),
-      injector_(parts_.injections, parts_.rank, journal_, parts_.planned_failures),
+      injector_(assignment.world.injections, parts_.rank, journal_, parts_.planned_failures),
       sites_(journal_, parts_.call_sites),
       here_({.rank = parts_.rank,
              .size = parts_.size,
-             .subject = parts_.subject,
+             .subject = assignment.subject,
              .device = parts_.device,
              .journal = journal_,
              .injector = injector_,
@@ -109,12 +110,12 @@ RankRun::RankRun(RankRunParts parts)
   journal_.append(FrameKind::begin, {{"protocol", kProtocol},
                                      {"rank", parts_.rank},
                                      {"world", parts_.size},
-                                     {"case", parts_.case_hash}});
+                                     {"case", assignment.hash}});
 }
 
 Ending RankRun::run() {
   const auto thrown = ending_of([&] {
-    parts_.scenario.program(parts_.c, here_);
+    assignment_.scenario.program(assignment_.c, here_);
     const std::string device_error = parts_.device_error ? parts_.device_error() : "";
     if (!device_error.empty()) throw std::runtime_error(device_error);
   });

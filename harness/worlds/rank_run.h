@@ -1,11 +1,11 @@
 // One case on one rank, in whatever world.
 #pragma once
 
-#include "harness/cases/scenario.h"
 #include "harness/rank/injector.h"
 #include "harness/rank/journal.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tap.h"
+#include "harness/worlds/forked/conversation.h"
 
 #include <filesystem>
 #include <memory>
@@ -14,13 +14,8 @@
 
 namespace lockstep {
 
-// The parts that a world gives one of its ranks for a case. Referred-to values outlive the run.
+// The parts that a world gives one of its ranks for a case.
 struct RankRunParts {
-  const Scenario& scenario;
-  const Case& c;
-  const std::vector<Injection>& injections;  // of the case
-  const std::string& case_hash;
-  const Subject& subject;
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
@@ -41,7 +36,8 @@ struct RankRunParts {
 // From the first record to the ending.
 class RankRun {
  public:
-  explicit RankRun(RankRunParts parts);
+  // The assignment outlives the run.
+  RankRun(const CaseAssignment& assignment, RankRunParts parts);
 
   // Runs the program and records how it ended.
   Ending run();
@@ -55,6 +51,7 @@ class RankRun {
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> group_of(const std::vector<int>& ranks);
 
+  const CaseAssignment& assignment_;
   const RankRunParts parts_;
   JournalWriter journal_;
   Injector injector_;

@@ -46,7 +46,7 @@ struct Screen {
                         .show_rows = rows,
                         .results = 2,
                         .cases = 4,
-                        .deadline = seconds(30)};
+                        .time_limit = seconds(30)};
     options.now = [this] { return time; };
     options.wants_to_know = [this] { return std::exchange(asked, false); };
     live = std::make_unique<Live>(run, reports::Columns{}, options);

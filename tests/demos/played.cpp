@@ -36,7 +36,7 @@ Played played(const Demo& demo, const Demo::Values& values, const std::string& m
   auto& tier = lane();
   Played out{.c = demo.case_of(values, mistake), .history = {}, .verdict = {}};
   out.history = tier.play(demo.scenario, out.c, {"lockstep", "sim", "memory"},
-                          {.limit = std::chrono::seconds(110)});
+                          {.time_limit = std::chrono::seconds(110)});
   out.verdict = judge(demo.scenario, out.c, out.history);
   return out;
 }

@@ -18,24 +18,25 @@ namespace lockstep {
 struct Subject;
 
 // One day, as for --timeout.
-inline constexpr int64_t kLimitMost_ms = std::chrono::milliseconds(std::chrono::hours(24)).count();
+inline constexpr int64_t kTimeLimitMost_ms =
+    std::chrono::milliseconds(std::chrono::hours(24)).count();
 
 // A request to run a case.
 struct CaseRequest {
   std::string scenario, subject;
-  std::string tier, backend;  // as in a Setting
-  int size = 1;               // of the case's world
-  std::chrono::milliseconds limit{};
-  bool call_sites = false;  // of simulated worlds; of others always
-  bool choices = false;     // the reply includes the scheduler's choices
-  std::string case_value;   // JSON, behind the fields
+  std::string tier, backend;               // as in a Setting
+  int size = 1;                            // of the case's world
+  std::chrono::milliseconds time_limit{};  // from the moment its world starts
+  bool call_sites = false;                 // of simulated worlds; of others always
+  bool choices = false;                    // the reply includes the scheduler's choices
+  std::string case_value;                  // JSON, behind the fields
   static constexpr auto fields() {
     return std::tuple{field("scenario", &CaseRequest::scenario, line_up_to(4096)),
                       field("subject", &CaseRequest::subject, line_up_to(4096)),
                       field("tier", &CaseRequest::tier, line_up_to(200)),
                       field("backend", &CaseRequest::backend, line_up_to(200)),
                       field("size", &CaseRequest::size, between(1, kWorldMost)),
-                      field("limit", &CaseRequest::limit, between(1, kLimitMost_ms)),
+                      field("time_limit", &CaseRequest::time_limit, between(1, kTimeLimitMost_ms)),
                       field("call_sites", &CaseRequest::call_sites),
                       field("choices", &CaseRequest::choices)};
   }
@@ -72,14 +73,21 @@ struct CaseReply {
 std::string text_of(const CaseReply& reply);
 CaseReply case_reply_in(const std::string& text);
 
-// The next case of a process that lives on between cases.
+// A request as the processes that run its ranks have it. Scenario and subject outlive it.
 struct CaseAssignment {
+  CaseAssignment(CaseRequest asked, Case of, const Scenario& by, const Subject& under)
+      : request(std::move(asked)),
+        c(std::move(of)),
+        world(world_of(c)),
+        hash(hash_of(c)),
+        scenario(by),
+        subject(under) {}
+  const CaseRequest request;
+  const Case c;
+  const WorldSpec world;  // of the case
+  const std::string hash;
   const Scenario& scenario;
-  Case c;
   const Subject& subject;
-  std::chrono::milliseconds limit{};
-  bool call_sites = false;
-  bool choices = false;
 };
 
 // The report of a rank of a warm world on a case: what it left behind in its process.

@@ -6,37 +6,37 @@
 
 namespace lockstep {
 
-CaseReply run_forked(const ForkedRanks& ranks, Workplace& workplace, KeptWorlds& kept,
+CaseReply run_forked(const CaseAssignment& assignment, const RanksHere& here,
+                     const ForkedRendezvous& rendezvous, Workplace& workplace, KeptWorlds& kept,
                      int stop_descriptor) {
-  const auto deadline = std::chrono::steady_clock::now() + ranks.limit;
+  const auto& request = assignment.request;
+  const auto deadline = std::chrono::steady_clock::now() + request.time_limit;
   const auto& memory = workplace.memory();
   workplace.affinity.unpin();
   kept.end_all();
-  memory.clear(ranks.count);
-  workplace.capture->start(ranks.count);
-  ChildGroup group(workplace.alone(), ranks.count, [&](int index) {
+  memory.clear(here.count);
+  workplace.capture->start(here.count);
+  ChildGroup group(workplace.alone(), here.count, [&](int index) {
     ::close(stop_descriptor);
     record_crash_in(memory.crashes[static_cast<size_t>(index)]);
     workplace.capture->redirect(index);
-    return run_rank({.scenario = ranks.scenario,
-                     .c = ranks.c,
-                     .subject = ranks.subject,
-                     .rank = ranks.first + index,
-                     .size = ranks.size,
-                     .journal = memory.journal(index, ranks.count),
-                     .rendezvous = ranks.rendezvous,
-                     .backend = ranks.backend,
-                     .device = ranks.device,
-                     .scratch = workplace.scratch(),
-                     .deadline = deadline});
+    return run_rank(assignment,
+                    {.rank = here.first + index,
+                     .size = request.size,
+                     .journal = memory.journal(index, here.count),
+                     .rendezvous = rendezvous,
+                     .backend = workplace.device_backend(request.backend),
+                     .device = here.device,
+                     .scratch = workplace.scratch()},
+                    deadline);
   });
   CaseReply reply;
   auto watch = workplace.watch(deadline, stop_descriptor, reply.stacks);
   watch.good_status = kCaseHasRun;
-  if (ranks.when_late)
+  if (here.when_late)
     watch.on_deadline = [&, take_stacks = watch.on_deadline](const auto& late) {
       take_stacks(late);
-      ranks.when_late(late);
+      here.when_late(late);
     };
   reply.group = group.wait(watch);
   workplace.add_stacks_of_crashes(reply.group.ends, reply.stacks);

@@ -6,16 +6,10 @@
 
 namespace lockstep {
 
-struct ForkedRanks {
-  const Scenario& scenario;
-  const Case& c;
-  const Subject& subject;
-  const DeviceBackend* backend = nullptr;  // null: tensors are on the CPU
-  int size = 1;                            // of the case's world
-  int first = 0, count = 1;                // the ranks that run here
-  std::optional<DeviceAssignment> device;  // nothing: as for a world of this host
-  const ForkedRendezvous& rendezvous;
-  std::chrono::milliseconds limit{};
+// The ranks of a case that run here.
+struct RanksHere {
+  int first = 0, count = 1;
+  std::optional<DeviceAssignment> device = {};  // nothing: as for a world of this host
   // Called at the deadline, once the stacks of late processes were taken, before they are ended.
   std::function<void(const std::vector<std::pair<int, pid_t>>& late)> when_late = {};
 };
@@ -23,7 +17,8 @@ struct ForkedRanks {
 // Forks them, and blocks until they and what they have started are gone. The reply's ranks are
 // those that ran here. Ends all worlds that are kept, from whose processes those that the ranks
 // leave running could not be distinguished.
-CaseReply run_forked(const ForkedRanks& ranks, Workplace& workplace, KeptWorlds& kept,
+CaseReply run_forked(const CaseAssignment& assignment, const RanksHere& here,
+                     const ForkedRendezvous& rendezvous, Workplace& workplace, KeptWorlds& kept,
                      int stop_descriptor);
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ CaseRequest ForkedTier::request_for(const Scenario& scenario, const Case& c, con
           .tier = setting.tier,
           .backend = setting.backend,
           .size = size,
-          .limit = options.limit,
+          .time_limit = options.time_limit,
           .call_sites = options.call_sites,
           .case_value = c.value.dump()};
 }

@@ -108,7 +108,7 @@ void KeptWorlds::run(KeptWorld& world, const CaseRequest& request, const std::st
   workplace_.capture = world.capture;
   workplace_.memory().clear(request.size);
   workplace_.capture->start(request.size);
-  const auto deadline = std::chrono::steady_clock::now() + request.limit;
+  const auto deadline = std::chrono::steady_clock::now() + request.time_limit;
   reply.group = world.group->play(text, workplace_.watch(deadline, stop_descriptor, reply.stacks));
   workplace_.add_stacks_of_crashes(reply.group.ends, reply.stacks);
   workplace_.remove_scratch();
@@ -117,13 +117,7 @@ void KeptWorlds::run(KeptWorld& world, const CaseRequest& request, const std::st
 std::optional<CaseAssignment> next_case(KeptSocket& socket, const Workplace& workplace) {
   const auto text = socket.next();
   if (!text) return {};
-  const auto request = lane_request_in(*text).run.value();
-  return CaseAssignment{.scenario = workplace.scenario(request.scenario),
-                        .c = {request.scenario, Json::parse(request.case_value)},
-                        .subject = workplace.subject(request.subject),
-                        .limit = request.limit,
-                        .call_sites = request.call_sites,
-                        .choices = request.choices};
+  return workplace.assignment_of(lane_request_in(*text).run.value());
 }
 
 }  // namespace lockstep

@@ -42,7 +42,7 @@ void Lane::stop() {
 
 Lane::Outcome Lane::run(const CaseRequest& request) {
   auto reply = case_reply_in(server_.request(text_of(LaneRequest{.run = request}),
-                                             request.limit + options_.grace + kServerSlack));
+                                             request.time_limit + options_.grace + kServerSlack));
   stacks_ = reply.stacks;
   if (reply.group.stopped) {
     release_memory(reply);

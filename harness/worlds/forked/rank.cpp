@@ -39,39 +39,27 @@ constexpr std::chrono::minutes kBeyondDeadline{1};
 // A rank that takes longer than this after every rank has ended counts as left behind.
 constexpr std::chrono::milliseconds kLastingMost{500};
 
-// The parts of a case that a RankRun refers to.
-struct CaseParts {
-  explicit CaseParts(const Case& c) : injections(world_of(c).injections), hash(hash_of(c)) {}
-  const std::vector<Injection> injections;
-  const std::string hash;
-};
-
 // The group of the whole world is `kept` or, where that is null, made at the program's first use.
-RankRunParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& device,
-                      const TappedGroup* kept) {
+RankRunParts parts_of(const ForkedPlace& place, Clock::time_point deadline,
+                      const RankDevice& device, const TappedGroup* kept) {
   const auto patience =
-      std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
-  const auto store = task.rendezvous.open_store(patience);
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()) + kBeyondDeadline;
+  const auto store = place.rendezvous.open_store(patience);
   return {
-      .scenario = task.scenario,
-      .c = task.c,
-      .injections = c.injections,
-      .case_hash = c.hash,
-      .subject = task.subject,
-      .rank = task.rank,
-      .size = task.size,
-      .journal = task.journal,
+      .rank = place.rank,
+      .size = place.size,
+      .journal = place.journal,
       .device = device.device,
       .store = store,
       .make_group =
-          [=, rank = task.rank, size = task.size, listens_on = task.rendezvous.listens_on()](
+          [=, rank = place.rank, size = place.size, listens_on = place.rendezvous.listens_on()](
               const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
             if (!kept || ranks.size() != static_cast<size_t>(size))
               return make_group(ranks, rank, patience, store, listens_on, device, log).group;
             for (const auto& tap : kept->taps) tap->follow(log);
             return kept->group;
           },
-      .scratch = task.scratch,
+      .scratch = place.scratch,
       .device_error =
           [backend = device.backend] { return backend ? backend->device_error() : std::string(); }};
 }
@@ -79,27 +67,29 @@ RankRunParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice
 // Note [Threads after a fork]
 // In a forked process LibTorch makes its thread pool anew at the first use, which autograd's
 // threads of two devices must not do at once: one would find no pool, and abort.
-RankDevice device_of(const DeviceBackend* backend, int rank, int size,
-                     const std::optional<DeviceAssignment>& device) {
+RankDevice device_at(const ForkedPlace& place) {
   at::set_num_threads(at::get_num_threads());
+  const auto* const backend = place.backend;
   if (!backend) return {};
-  if (device) return {backend, backend->take(*device, rank)};
+  if (place.device) return {backend, backend->take(*place.device, place.rank)};
   const auto seen = backend->seen();
   if (!seen.problem.empty()) throw std::runtime_error("there is no device: " + seen.problem);
   const auto world = std::to_string(getppid());
-  return {backend, backend->take(device_on_this_host(seen, rank, size, world), rank)};
+  const auto device = device_on_this_host(seen, place.rank, place.size, world);
+  return {backend, backend->take(device, place.rank)};
 }
 
 }  // namespace
 
-int run_rank(const RankTask& task) {
+int run_rank(const CaseAssignment& assignment, const ForkedPlace& place,
+             Clock::time_point deadline) {
   set_signals();
-  set_environment(task.rank, task.size);
-  const CaseParts c(task.c);
-  const RankDevice device = device_of(task.backend, task.rank, task.size, task.device);
-  auto& run = *new RankRun(parts_of(task, c, device, nullptr));  // never destroyed, nor its groups
+  set_environment(place.rank, place.size);
+  const RankDevice device = device_at(place);
+  // Never destroyed, nor its groups.
+  auto& run = *new RankRun(assignment, parts_of(place, deadline, device, nullptr));
   if (!ended_well(run.run())) _exit(1);
-  task.rendezvous.wait_for_others(task.size, task.deadline + kBeyondDeadline);
+  place.rendezvous.wait_for_others(place.size, deadline + kBeyondDeadline);
   _exit(kCaseHasRun);
 }
 
@@ -111,9 +101,9 @@ constexpr std::chrono::hours kKeptPatience{24};
 // The process of a rank between two cases.
 class WarmRank {
  public:
-  explicit WarmRank(const WarmRankParts& is) : is_(is) {
+  explicit WarmRank(const ForkedPlace& is) : is_(is) {
     set_environment(is.rank, is.size);
-    device_ = device_of(is.backend, is.rank, is.size, {});
+    device_ = device_at(is);
     const auto store = is.rendezvous.open_store(kKeptPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
@@ -125,24 +115,13 @@ class WarmRank {
     holdings_ = Holdings::now();
   }
 
-  // True if the rank can run another case.
-  bool play(const CaseAssignment& order) {
+  // Returns what the case left behind in this process, a sentence each; nothing if it ended badly.
+  std::optional<std::vector<std::string>> play(const CaseAssignment& order) {
     ambient_.restore();
-    const RankTask task{.scenario = order.scenario,
-                        .c = order.c,
-                        .subject = order.subject,
-                        .rank = is_.rank,
-                        .size = is_.size,
-                        .journal = is_.journal,
-                        .rendezvous = is_.rendezvous,
-                        .backend = is_.backend,
-                        .device = {},
-                        .scratch = is_.scratch,
-                        .deadline = Clock::now() + order.limit};
-    const CaseParts c(order.c);
-    auto play = std::make_unique<RankRun>(parts_of(task, c, device_, &kept_));
-    if (!ended_well(play->run())) return false;
-    is_.rendezvous.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
+    const auto deadline = Clock::now() + order.request.time_limit;
+    auto play = std::make_unique<RankRun>(order, parts_of(is_, deadline, device_, &kept_));
+    if (!ended_well(play->run())) return {};
+    is_.rendezvous.wait_for_others(is_.size, deadline + kBeyondDeadline);
     auto left = pending(*play);
     // With collectives under way destroying their group would block; the process ends anyway.
     if (left.empty())
@@ -150,8 +129,7 @@ class WarmRank {
     else
       play.release();
     append(left, changes());
-    is_.done(left);
-    return left.empty();
+    return left;
   }
 
  private:
@@ -194,7 +172,7 @@ class WarmRank {
     all.insert(all.end(), more.begin(), more.end());
   }
 
-  const WarmRankParts& is_;
+  const ForkedPlace& is_;
   std::vector<std::byte> scrap_ = std::vector<std::byte>(size_t{1} << 16);
   JournalWriter nobody_{scrap_};  // records what happens between cases
   Injector no_injections_{{}, 0, nobody_};
@@ -207,11 +185,15 @@ class WarmRank {
 
 }  // namespace
 
-int serve_rank(const WarmRankParts& is) {
+int serve_rank(const ForkedPlace& place, const std::function<std::optional<CaseAssignment>()>& next,
+               const std::function<void(const std::vector<std::string>& left)>& done) {
   set_signals();
-  auto& kept = *new WarmRank(is);  // never destroyed, nor its group
-  while (const auto order = is.next())
-    if (!kept.play(*order)) return 1;
+  auto& kept = *new WarmRank(place);  // never destroyed, nor its group
+  while (const auto order = next()) {
+    const auto left = kept.play(*order);
+    if (left) done(*left);
+    if (!left || !left->empty()) return 1;
+  }
   return 0;
 }
 

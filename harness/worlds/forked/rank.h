@@ -17,18 +17,15 @@ namespace lockstep {
 class DeviceBackend;
 struct Subject;
 
-struct RankTask {
-  const Scenario& scenario;
-  const Case& c;
-  const Subject& subject;
+// The place of a rank: of one case, or of all those of a warm world.
+struct ForkedPlace {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
   const ForkedRendezvous& rendezvous;
-  const DeviceBackend* backend = nullptr;  // null: tensors are on the CPU
-  std::optional<DeviceAssignment> device;  // on which device; nothing: as for a world of this host
-  std::filesystem::path scratch;           // made by the first rank that wants it
-  std::chrono::steady_clock::time_point deadline;
+  const DeviceBackend* backend = nullptr;       // null: tensors are on the CPU
+  std::optional<DeviceAssignment> device = {};  // nothing: as for a world of this host
+  std::filesystem::path scratch;                // made by the first rank that wants it
 };
 
 // The exit status of a rank whose program returned, and which left with the others; a program that
@@ -38,26 +35,15 @@ inline constexpr int kCaseHasRun = 66;
 // Runs the program and records how it ended. Returns the exit status of the process: kCaseHasRun
 // for a program that returned or refused, 1 for any other. The process must then _exit: the group
 // is not destroyed, which blocks while a collective is pending.
-int run_rank(const RankTask& task);
+int run_rank(const CaseAssignment& assignment, const ForkedPlace& place,
+             std::chrono::steady_clock::time_point deadline);
 
 // One rank of a world that runs many cases: its group is made once; everything else is made for
-// each case.
-struct WarmRankParts {
-  int rank = 0;
-  int size = 1;
-  std::span<std::byte> journal;
-  const ForkedRendezvous& rendezvous;
-  const DeviceBackend* backend = nullptr;
-  std::filesystem::path scratch;
-  // Blocks for the next case; nothing at the end.
-  std::function<std::optional<CaseAssignment>()> next;
-  // Receives what the case left behind in this process, a sentence each; the rank must not be used
-  // again unless it is empty.
-  std::function<void(const std::vector<std::string>& left)> done;
-};
-
-// Runs cases until there is no next one. Returns the exit status: 0, or 1 after a case that ended
-// badly, which is recorded; the process must then _exit.
-int serve_rank(const WarmRankParts& kept);
+// each case. `next` blocks for the next case; nothing at the end. `done` receives what the case
+// left behind in this process, a sentence each; where that is not empty, the rank is not used
+// again. Runs cases until there is no next one. Returns the exit status: 0, or 1 after a case that
+// ended badly, which is recorded; the process must then _exit.
+int serve_rank(const ForkedPlace& place, const std::function<std::optional<CaseAssignment>()>& next,
+               const std::function<void(const std::vector<std::string>& left)>& done);
 
 }  // namespace lockstep

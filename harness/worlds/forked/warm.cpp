@@ -18,7 +18,7 @@ CaseReply WarmServer::run(const CaseRequest& request, const std::string& text,
                           int stop_descriptor) {
   CaseReply reply;
   workplace_.affinity.unpin();
-  const auto deadline = std::chrono::steady_clock::now() + request.limit + kMakingPatience;
+  const auto deadline = std::chrono::steady_clock::now() + request.time_limit + kMakingPatience;
   KeptWorld& world = world_for(request, stop_descriptor);
   reply.group.stopped = !kept_.wait_until_ready(
       world, deadline, stop_descriptor,
@@ -57,17 +57,17 @@ std::weak_ptr<KeptWorld> WarmServer::make(const CaseRequest& request, int stop_d
       [&](int rank, KeptSocket& socket, Capture& capture) {
         capture.redirect(rank);
         const RendezvousInMemory rendezvous(memory.store, memory.exit_barrier);
-        return serve_rank({.rank = rank,
-                           .size = size,
-                           .journal = memory.journal(rank, size),
-                           .rendezvous = rendezvous,
-                           .backend = backend,
-                           .scratch = workplace_.scratch(),
-                           .next = [&] { return next_case(socket, workplace_); },
-                           .done =
-                               [&](const std::vector<std::string>& left) {
-                                 socket.report(to_wire(RankReport{left}));
-                               }});
+        return serve_rank(
+            {.rank = rank,
+             .size = size,
+             .journal = memory.journal(rank, size),
+             .rendezvous = rendezvous,
+             .backend = backend,
+             .scratch = workplace_.scratch()},
+            [&] { return next_case(socket, workplace_); },
+            [&](const std::vector<std::string>& left) {
+              socket.report(to_wire(RankReport{left}));
+            });
       },
       stop_descriptor);
 }

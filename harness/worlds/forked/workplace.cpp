@@ -62,6 +62,13 @@ const Scenario& Workplace::scenario(const std::string& name) const {
   throw TierError("this lane knows no scenario '" + name + "'" + did_you_mean(name, names));
 }
 
+CaseAssignment Workplace::assignment_of(const CaseRequest& request) const {
+  return {request,
+          {request.scenario, Json::parse(request.case_value)},
+          scenario(request.scenario),
+          subject(request.subject)};
+}
+
 const DeviceBackend* Workplace::device_backend(const std::string& name) const {
   return backend_called(name, options_.backends).device.get();
 }

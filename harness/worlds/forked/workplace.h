@@ -29,6 +29,8 @@ class Workplace {
   const SingleThreaded& alone() const { return alone_.value(); }
   const Scenario& scenario(const std::string& name) const;  // throws TierError
   const Subject& subject(const std::string& name) const { return subjects_.at(name); }
+  // Finds what the request names. Throws TierError.
+  CaseAssignment assignment_of(const CaseRequest& request) const;
   // Null where tensors are on the CPU.
   const DeviceBackend* device_backend(const std::string& name) const;
   const ForkedOptions& options() const { return options_; }

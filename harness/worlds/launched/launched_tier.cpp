@@ -75,7 +75,7 @@ const Handshake& LaunchedTier::member(int rank) const {
 }
 
 std::vector<std::optional<DeviceAssignment>> LaunchedTier::device_assignments_for(
-    const RankRequest& request) const {
+    const CaseRequest& request) const {
   const auto count = static_cast<size_t>(request.size);
   if (!parts_.own.devices.contains(request.backend))
     return std::vector<std::optional<DeviceAssignment>>(count);
@@ -119,14 +119,15 @@ History LaunchedTier::play(const Scenario&, const Case& c, const Setting& settin
     throw TierError(std::string("a store for the case could not be served: ") + error.what());
   }
   ++cases_;
-  auto round = play_round({.scenario = c.scenario,
-                           .subject = setting.subject,
-                           .backend = setting.backend,
-                           .size = wanted,
-                           .limit = options.limit,
+  auto round = play_round({.of = {.scenario = c.scenario,
+                                  .subject = setting.subject,
+                                  .tier = setting.tier,
+                                  .backend = setting.backend,
+                                  .size = wanted,
+                                  .time_limit = options.time_limit,
+                                  .case_value = c.value.dump()},
                            .store_address = parts_.own.listens_on,
-                           .store_port = store->port(),
-                           .case_value = c.value.dump()},
+                           .store_port = store->port()},
                           *store);
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
@@ -135,12 +136,12 @@ History LaunchedTier::play(const Scenario&, const Case& c, const Setting& settin
 }
 
 LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& store) {
-  const auto count = static_cast<size_t>(request.size);
+  const auto count = static_cast<size_t>(request.of.size);
   Round round{.replies = std::vector<std::optional<RankReply>>(count),
               .late = std::vector<bool>(count, false),
-              .limit = Clock::now() + request.limit + parts_.grace + kAnswerSlack};
-  const auto assignments = device_assignments_for(request);
-  for (int rank = 0; rank < request.size; ++rank) {
+              .deadline = Clock::now() + request.of.time_limit + parts_.grace + kAnswerSlack};
+  const auto assignments = device_assignments_for(request.of);
+  for (int rank = 0; rank < request.of.size; ++rank) {
     request.rank = rank;
     request.device = assignments[static_cast<size_t>(rank)];
     request.listens_on = member(rank).listens_on;
@@ -152,11 +153,11 @@ LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& s
     std::vector<pollfd> readable;
     for (const int socket : sockets_) readable.push_back({socket, POLLIN, 0});
     if (!round.stop_is_sent) readable.push_back({wake_.number(), POLLIN, 0});
-    poll(readable.data(), readable.size(), milliseconds_until(round.limit));
+    poll(readable.data(), readable.size(), milliseconds_until(round.deadline));
     for (int rank = 0; rank < size(); ++rank)
       if (readable[static_cast<size_t>(rank)].revents != 0) receive_from(rank, round, store);
     let_late_ones_go_on(round);
-    if (Clock::now() >= round.limit) on_limit(round);
+    if (Clock::now() >= round.deadline) on_deadline(round);
   }
   return round;
 }
@@ -207,7 +208,7 @@ void LaunchedTier::take_reply(int rank, const std::string& text, Round& round, S
   } catch (const std::exception&) {
     // The own store failed: then nothing works here, and all end at the deadline.
   }
-  if (!round.stop_is_sent) round.limit = std::min(round.limit, Clock::now() + parts_.grace);
+  if (!round.stop_is_sent) round.deadline = std::min(round.deadline, Clock::now() + parts_.grace);
 }
 
 // Note [Late together]
@@ -224,19 +225,19 @@ void LaunchedTier::let_late_ones_go_on(Round& round) {
       send(static_cast<int>(rank), ServerWord::go_on);
       round.late[rank] = false;
     }
-  round.limit = Clock::now() + kAnswerSlack;
+  round.deadline = Clock::now() + kAnswerSlack;
 }
 
 void LaunchedTier::cut(Round& round) {
   if (round.stop_is_sent) return;
   round.stop_is_sent = true;
-  round.limit = Clock::now() + kAnswerSlack;
+  round.deadline = Clock::now() + kAnswerSlack;
   for (size_t rank = 0; rank < round.replies.size(); ++rank)
     if (!round.replies[rank]) send(static_cast<int>(rank), ServerWord::stop);
 }
 
 // The grace is over, or a server does not reply.
-void LaunchedTier::on_limit(Round& round) {
+void LaunchedTier::on_deadline(Round& round) {
   if (round.has_bad_end && !round.stop_is_sent) return cut(round);
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     if (round.replies[rank]) continue;

@@ -40,7 +40,7 @@ class LaunchedTier final : public Tier {
   struct Round {
     std::vector<std::optional<RankReply>> replies;  // by rank
     std::vector<bool> late;                         // at the deadline, and has reported so
-    Clock::time_point limit;                        // for each server that has not replied
+    Clock::time_point deadline;                     // for each server that has not replied
     bool stop_is_sent = false;                      // all received a stop
     bool has_bad_end = false;                       // a rank ended badly
     std::string failure;                            // what a server could not do
@@ -50,7 +50,7 @@ class LaunchedTier final : public Tier {
   int size() const { return static_cast<int>(sockets_.size()); }
   const Handshake& member(int rank) const;
   std::vector<std::optional<DeviceAssignment>> device_assignments_for(
-      const RankRequest& request) const;
+      const CaseRequest& request) const;
   std::string name_of_world() const {
     return "lockstep-" + parts_.own.token + "-" + std::to_string(cases_);
   }
@@ -61,7 +61,7 @@ class LaunchedTier final : public Tier {
   void take_reply(int rank, const std::string& text, Round& round, ServedStore& store);
   void let_late_ones_go_on(Round& round);
   void cut(Round& round);
-  void on_limit(Round& round);
+  void on_deadline(Round& round);
   History history_of_round(Round round);
   std::string answer_of(int rank, const std::string& request);
 

@@ -32,7 +32,7 @@ struct SentLook {
 }  // namespace
 
 std::string text_of(const MemberRequest& request) {
-  return with_bytes(to_wire(request), request.run ? request.run->case_value : "");
+  return with_bytes(to_wire(request), request.run ? request.run->of.case_value : "");
 }
 
 MemberRequest member_request_in(const std::string& text) {
@@ -41,14 +41,14 @@ MemberRequest member_request_in(const std::string& text) {
   if (request.run.has_value() == request.look.has_value())
     throw TierError(kMemberRequest + " is not one of those there are");
   if (!request.run) return request;
-  if (request.run->rank >= request.run->size)
+  if (request.run->rank >= request.run->of.size)
     throw TierError(kMemberRequest + " is for rank " + std::to_string(request.run->rank) +
-                    " of a world of " + std::to_string(request.run->size));
-  request.run->case_value = bytes;
+                    " of a world of " + std::to_string(request.run->of.size));
+  request.run->of.case_value = bytes;
   return request;
 }
 
-Case case_in(const RankRequest& request, const Scenario& scenario) {
+Case case_in(const CaseRequest& request, const Scenario& scenario) {
   const std::string what = "the case of a request";
   try {
     auto c = scenario.parse(wire_json(request.case_value, what));

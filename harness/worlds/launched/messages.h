@@ -18,22 +18,15 @@ namespace lockstep {
 
 // A request to run one rank of a case.
 struct RankRequest {
-  std::string scenario, subject, backend;
-  int size = 1;  // of the case's world
+  CaseRequest of;
   int rank = 0;
-  std::chrono::milliseconds limit{};
   std::string store_address;  // of the case's store
   int store_port = 0;
   std::string listens_on;                       // an address of the host that runs the rank
   std::optional<DeviceAssignment> device = {};  // where tensors are on a device
-  std::string case_value;                       // JSON, behind the fields
   static constexpr auto fields() {
-    return std::tuple{field("scenario", &RankRequest::scenario, wire_name()),
-                      field("subject", &RankRequest::subject, wire_name()),
-                      field("backend", &RankRequest::backend, wire_name()),
-                      field("size", &RankRequest::size, between(1, kWorldMost)),
+    return std::tuple{field("case", &RankRequest::of),
                       field("rank", &RankRequest::rank, between(0, kWorldMost - 1)),
-                      field("limit", &RankRequest::limit, between(1, kLimitMost_ms)),
                       field("store_address", &RankRequest::store_address, address_of_one_host()),
                       field("store_port", &RankRequest::store_port, between(1, 65535)),
                       field("listens_on", &RankRequest::listens_on, address_of_one_host()),
@@ -63,7 +56,7 @@ MemberRequest member_request_in(const std::string& text);  // throws TierError, 
 
 // The case of a request as its scenario reads it: of the request's world size, with every field in
 // its range.
-Case case_in(const RankRequest& request, const Scenario& scenario);
+Case case_in(const CaseRequest& request, const Scenario& scenario);
 
 // The end of the rank.
 struct RankReply {

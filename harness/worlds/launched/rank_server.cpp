@@ -44,26 +44,21 @@ std::string RankServer::serve(const std::string& text, int stop_descriptor) {
 }
 
 RankReply RankServer::run(const RankRequest& request, int stop_descriptor) {
-  const Scenario& scenario = workplace_.scenario(request.scenario);
-  const Case c = case_in(request, scenario);
+  const Scenario& scenario = workplace_.scenario(request.of.scenario);
+  const CaseAssignment assignment(request.of, case_in(request.of, scenario), scenario,
+                                  workplace_.subject(request.of.subject));
   const RendezvousAtServer rendezvous({.address = request.store_address,
                                        .port = request.store_port,
                                        .listens_on = request.listens_on});
-  auto here = run_forked({.scenario = scenario,
-                          .c = c,
-                          .subject = workplace_.subject(request.subject),
-                          .backend = workplace_.device_backend(request.backend),
-                          .size = request.size,
-                          .first = request.rank,
+  auto here = run_forked(assignment,
+                         {.first = request.rank,
                           .device = request.device,
-                          .rendezvous = rendezvous,
-                          .limit = request.limit,
                           .when_late =
                               [&](const auto& late) {
                                 for (const auto& [index, pid] : late) ::kill(pid, SIGSTOP);
                                 wait_until_all_are_late(stop_descriptor);
                               }},
-                         workplace_, kept_, stop_descriptor);
+                         rendezvous, workplace_, kept_, stop_descriptor);
   const auto memory = workplace_.memory().journal(0, 1);
   const JournalView journal(memory);
   const auto bytes = journal.bytes();

@@ -36,22 +36,17 @@ std::string problem_with_threads(RankThreads& rank_threads) {
 
 HostReport report_on(const CaseAssignment& order, const Host& host, RankThreads& rank_threads,
                      const Holdings& before) {
-  const WorldSpec spec = world_of(order.c);
+  const int size = order.request.size;
   std::vector<std::span<std::byte>> journals;
-  for (int rank = 0; rank < spec.size; ++rank) journals.push_back(host.journal(rank, spec.size));
+  for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
   auto played = play_simulated({.rank_threads = rank_threads,
-                                .scenario = order.scenario,
-                                .c = order.c,
-                                .spec = spec,
-                                .subject = order.subject,
+                                .assignment = order,
                                 .journals = journals,
                                 .scratch = host.scratch,
-                                .limit = order.limit,
-                                .call_sites = order.call_sites,
                                 .running = host.running,
                                 .redirect = host.redirect});
   HostReport report{.left = std::move(played.left), .choices = {}};
-  if (order.choices) report.choices = std::move(played.choices);
+  if (order.request.choices) report.choices = std::move(played.choices);
   report.is_usable = !played.has_frozen_ranks;
   // All ranks of the world are gone, so whatever is left was left by one of them.
   if (report.is_usable) {

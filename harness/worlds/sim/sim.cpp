@@ -78,7 +78,7 @@ CaseReply SimServer::run_in_host(const CaseRequest& request, const std::string& 
                                  int stop_descriptor) {
   const int size = request.size;
   CaseReply reply;
-  const auto deadline = std::chrono::steady_clock::now() + request.limit + kMakingPatience;
+  const auto deadline = std::chrono::steady_clock::now() + request.time_limit + kMakingPatience;
   KeptWorld& host = host_for(size, stop_descriptor);
   reply.group.stopped =
       !kept_.wait_until_ready(host, deadline, stop_descriptor, "a host for simulated worlds");

@@ -32,10 +32,11 @@ class World {
  public:
   explicit World(const SimTask& task)
       : task_(task),
-        spec_(task.spec),
-        case_hash_(hash_of(task.c)),
+        assignment_(task.assignment),
+        spec_(assignment_.world),
         links_(spec_.timing),
-        scheduler_(task.rank_threads, spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
+        scheduler_(task.rank_threads, spec_.size, Chooser(spec_.schedule, spec_.size),
+                   assignment_.request.time_limit,
                    {.begin = [this](int rank) { begin_turn(rank); },
                     .end = [this](int rank) { end_turn(rank); },
                     .are_of_ranks_alone = task.refuses_threads}),
@@ -92,7 +93,7 @@ class World {
       scheduler_.advance(links_.computing(rank, work));
     });
     auto& self = at(rank);
-    self.play = std::make_unique<RankRun>(parts_of(rank));
+    self.play = std::make_unique<RankRun>(assignment_, parts_of(rank));
     const Ending ending = self.play->run();
     if (!ended_well(ending)) return leave(rank, ending);
     if (const auto pending = self.play->pending_collectives(); pending > 0)
@@ -101,12 +102,7 @@ class World {
   }
 
   RankRunParts parts_of(int rank) {
-    return {.scenario = task_.scenario,
-            .c = task_.c,
-            .injections = spec_.injections,
-            .case_hash = case_hash_,
-            .subject = task_.subject,
-            .rank = rank,
+    return {.rank = rank,
             .size = spec_.size,
             .journal = task_.journals[static_cast<size_t>(rank)],
             .store = c10::make_intrusive<Store>(store_, scheduler_, kStorePatience),
@@ -115,7 +111,7 @@ class World {
                   return group_of(ranks, rank, log);
                 },
             .scratch = task_.scratch,
-            .call_sites = task_.call_sites,
+            .call_sites = assignment_.request.call_sites,
             .planned_failures = failures_planned_for(rank),
             .clock = [this] { return scheduler_.now().count(); }};
   }
@@ -192,8 +188,8 @@ class World {
     std::fegetenv(&floats);
     return floats;
   }();
-  const WorldSpec spec_;
-  const std::string case_hash_;
+  const CaseAssignment& assignment_;
+  const WorldSpec& spec_;
   const Links links_;
   Scheduler scheduler_;
   std::vector<Rank> ranks_;

@@ -1,7 +1,7 @@
 // One case in a simulated world, in this process.
 #pragma once
 
-#include "harness/cases/scenario.h"
+#include "harness/worlds/forked/conversation.h"
 #include "harness/worlds/sim/chooser.h"
 #include "harness/worlds/sim/rank_threads.h"
 
@@ -13,22 +13,13 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
-struct Subject;
-}
-
 namespace lockstep::sim {
 
 struct SimTask {
-  RankThreads& rank_threads;  // its threads are used by one case after another
-  const Scenario& scenario;
-  const Case& c;
-  const WorldSpec& spec;  // of the case
-  const Subject& subject;
+  RankThreads& rank_threads;                   // its threads are used by one case after another
+  const CaseAssignment& assignment;            // its time limit is one of virtual time
   std::vector<std::span<std::byte>> journals;  // by rank
   std::filesystem::path scratch;               // made by the first rank that wants it
-  std::chrono::milliseconds limit{};           // of virtual time
-  bool call_sites = false;                     // recorded
   bool refuses_threads = false;                // that a rank starts, in collectives: Turns
   // The rank that runs, for the process that finds this one dead.
   std::atomic<int>& running;

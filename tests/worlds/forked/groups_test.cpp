@@ -44,7 +44,7 @@ TEST_P(GroupsTest, GroupsAreSplitOffAGroup) {
 TEST_P(GroupsTest, WhereRanksPartTheStoryHasTheirCallSites) {
   const auto c = toy("part_in_swap", 3, 1);
   const auto history = lane().play(toy_scenario(), {toy_scenario().name, to_json(c)}, setting(),
-                                   {.limit = std::chrono::seconds(5), .call_sites = true});
+                                   {.time_limit = std::chrono::seconds(5), .call_sites = true});
   ASSERT_NE(first_mismatch(history), std::nullopt);
   const auto kept = kept_output(lane(), history)["call_sites.txt"];
   const auto issued = issued_where_ranks_part(history);

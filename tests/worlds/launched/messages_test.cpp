@@ -36,17 +36,18 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
       handshake_of(1, kOurs, "token", {.subjects = {{"own", ""}}, .scenarios = {{"a.holds", "1"}}});
   whole.local_rank = 1;
   whole.devices["nccl"] = {.names = {"x"}, .kind = "GPU", .problem = "", .is_own = true};
-  const RankRequest request{.scenario = "a.holds",
-                            .subject = "own",
-                            .backend = "gloo",
-                            .size = 2,
+  const RankRequest request{.of = {.scenario = "a.holds",
+                                   .subject = "own",
+                                   .tier = "launched",
+                                   .backend = "gloo",
+                                   .size = 2,
+                                   .time_limit = 1s,
+                                   .case_value = R"({"world":{"size":2},"samples":[1,2]})"},
                             .rank = 1,
-                            .limit = 1s,
                             .store_address = kOurs,
                             .store_port = 4711,
                             .listens_on = kOurs,
-                            .device = DeviceAssignment{.world = "w"},
-                            .case_value = R"({"world":{"size":2},"samples":[1,2]})"};
+                            .device = DeviceAssignment{.world = "w"}};
   const RankReply reply{.end = {ChildEnd::Kind::exited, 66},
                         .stacks = {{.thread = 1, .name = "main", .frames = {1, 2}, .instead = ""}},
                         .journal = "journal"};
@@ -54,7 +55,7 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
                             .subject = "own",
                             .tier = "cold",
                             .backend = "gloo",
-                            .limit = 1s,
+                            .time_limit = 1s,
                             .case_value = "{}"};
   CaseReply by_lane{.left = {{}, {"a thread"}}, .stacks = {{1, reply.stacks}}};
   by_lane.group.ends = {reply.end, reply.end};

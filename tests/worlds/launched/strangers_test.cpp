@@ -55,23 +55,24 @@ class LiveMember : public testing_support::LeavesNothing {
 
   // The request of a world of one whose rank does nothing.
   std::string request() const {
-    return text_of(
-        MemberRequest{.run = RankRequest{.scenario = "toy.acts",
-                                         .subject = "bare",
-                                         .backend = "gloo",
-                                         .size = 1,
-                                         .limit = 20s,
-                                         .store_address = kHere,
-                                         .store_port = store_->port(),
-                                         .listens_on = kHere,
-                                         .case_value = to_json(Toy{.world = {.size = 1}}).dump()}});
+    return text_of(MemberRequest{
+        .run = RankRequest{.of = {.scenario = "toy.acts",
+                                  .subject = "bare",
+                                  .tier = "launched",
+                                  .backend = "gloo",
+                                  .time_limit = 20s,
+                                  .case_value = to_json(Toy{.world = {.size = 1}}).dump()},
+                           .store_address = kHere,
+                           .store_port = store_->port(),
+                           .listens_on = kHere}});
   }
 
   // The first line is the fields.
-  std::string request_with(const std::string& field, const Json& value) const {
+  std::string request_with(const std::string& field, const Json& value,
+                           bool of_case = false) const {
     auto lines = split(request(), '\n');
     Json fields = Json::parse(lines.at(0));
-    fields["run"][field] = value;
+    (of_case ? fields["run"]["case"] : fields["run"])[field] = value;
     lines[0] = fields.dump();
     return joined(lines, "\n");
   }
@@ -123,23 +124,30 @@ TEST_F(LiveMember, WritesNoOutputWhereAMessageSays) {
 }
 
 TEST_F(LiveMember, RefusesAFieldOutOfItsRangeByName) {
-  const std::vector<std::tuple<std::string, Json, std::string>> kWrong = {
+  struct Wrong {
+    std::string field;
+    Json value;
+    std::string why;
+    bool of_case = false;
+  };
+  const std::vector<Wrong> kWrong = {
       {"listens_on", "0.0.0.0", "expected a numeric address of one host, found \"0.0.0.0\""},
       {"listens_on", "::", "expected a numeric address of one host, found \"::\""},
       {"store_address", "example.org", "expected a numeric address of one host"},
       {"store_port", 0, "0 is too small; the least is 1"},
       {"store_port", 65536, "65536 is too large; the most is 65535"},
-      {"size", 1025, "1025 is too large"},
+      {"size", 1025, "1025 is too large", true},
       {"rank", -1, "-1 is too small"},
-      {"limit", 0, "0 is too small"},
-      {"scenario", "a\x1b[2J", "expected one line without control characters"},
-      {"subject", std::string(201, 'x'), "a text of 201 bytes is too long"},
+      {"time_limit", 0, "0 is too small", true},
+      {"scenario", "a\x1b[2J", "expected one line without control characters", true},
+      {"subject", std::string(4097, 'x'), "a text of 4097 bytes is too long", true},
       {"device", Json{{"index", 1024}}, "1024 is too large"}};
-  for (const auto& [field, value, wrong] : kWrong) {
-    const auto received = answer_to(request_with(field, value));
+  for (const auto& [field, value, why, of_case] : kWrong) {
+    const auto received = answer_to(request_with(field, value, of_case));
     EXPECT_TRUE(is(ServerWord::failure, received));
-    EXPECT_NE(received.text.find(".run." + field), std::string::npos) << received.text;
-    EXPECT_NE(received.text.find(wrong), std::string::npos) << received.text;
+    EXPECT_NE(received.text.find((of_case ? ".run.case." : ".run.") + field), std::string::npos)
+        << received.text;
+    EXPECT_NE(received.text.find(why), std::string::npos) << received.text;
   }
   const auto beyond = answer_to(request_with("rank", 1));
   EXPECT_NE(beyond.text.find("is for rank 1 of a world of 1"), std::string::npos) << beyond.text;
