@@ -34,6 +34,12 @@ enum class FrameKind : uint32_t {
   ending = 8,       // {"kind": k, "why": w, "ns": n}; the last record
   site = 9,         // {"site": n}, payload: return addresses, uint64, innermost first
   layout = 10,      // {"buckets": [{"elements": n, "parameters": [...]}, ...]}: from here on
+  // These are of recorded trainings alone (harness/recorded):
+  tensors = 11,  // {"list": n, "of": o, "role": r, "tensors": [[name, dtype, [shape]], ...]}
+  digests = 12,  // {"list": n}, payload: digest (8 bytes) and norm (float64) of each
+  fact = 13,     // {"name": n, "values": {...}}
+  span = 14,     // {"name": n, "from": ns, "ns": ns}: what the program did in this time
+  values = 15,   // {"list": n}, payload: the elements of each, behind digests of the list
 };
 
 struct Frame {

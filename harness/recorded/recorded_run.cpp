@@ -72,18 +72,18 @@ class RankReader {
     if (frame.kind == FrameKind::begin && number > 0) refuse(where, "a history begins once");
     has_ended_ = frame.kind == FrameKind::ending;
     if (frame.kind == FrameKind::moment) at_ = moment_in(frame.header, where);
-    switch (static_cast<uint32_t>(frame.kind)) {
-      case static_cast<uint32_t>(FrameKind::observation):
+    switch (frame.kind) {
+      case FrameKind::observation:
         return take_drawn(frame, where);
-      case static_cast<uint32_t>(RecordKind::tensors):
+      case FrameKind::tensors:
         return take_list(frame.header, where);
-      case static_cast<uint32_t>(RecordKind::digests):
+      case FrameKind::digests:
         return take_digests(frame, where);
-      case static_cast<uint32_t>(RecordKind::values):
+      case FrameKind::values:
         return take_values(frame, where);
-      case static_cast<uint32_t>(RecordKind::fact):
+      case FrameKind::fact:
         return take_fact(std::move(frame.header), where);
-      case static_cast<uint32_t>(RecordKind::span):
+      case FrameKind::span:
         return take_span(frame.header, where);
       default:
         core_.take(frame, number);

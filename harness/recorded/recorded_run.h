@@ -11,16 +11,6 @@
 
 namespace lockstep::recorded {
 
-// The kinds of records that programs which are not ours write besides FrameKind's. The numbers are
-// part of the format: never reuse one.
-enum class RecordKind : uint32_t {
-  tensors = 11,  // {"list": n, "of": o, "role": r, "tensors": [[name, dtype, [shape]], ...]}
-  digests = 12,  // {"list": n}, payload: digest (8 bytes) and norm (float64) of each
-  fact = 13,     // {"name": n, "values": {...}}
-  span = 14,     // {"name": n, "from": ns, "ns": ns}: what the program did in this time
-  values = 15,   // {"list": n}, payload: the elements of each, behind digests of the list
-};
-
 // Some tensors of a model or optimizer, whose digests are recorded together. `role`: "parameters",
 // "gradients", "buffers", "state" or "random".
 struct TensorList {

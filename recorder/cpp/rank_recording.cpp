@@ -56,11 +56,11 @@ RankRecording::RankRecording(const std::filesystem::path& folder, const c10d::Pr
 }
 
 void RankRecording::span(const std::string& name, int64_t from_ns) {
-  file.append(kSpan, {{"name", name}, {"from", from_ns}, {"ns", TapLog::monotonic_ns()}});
+  file.append(FrameKind::span, {{"name", name}, {"from", from_ns}, {"ns", TapLog::monotonic_ns()}});
 }
 
 void RankRecording::fact(const std::string& name, const Json& values) {
-  file.append(kFact, {{"name", name}, {"values", values}});
+  file.append(FrameKind::fact, {{"name", name}, {"values", values}});
 }
 
 void RankRecording::at(const std::string& where) {

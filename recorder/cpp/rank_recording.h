@@ -12,11 +12,6 @@
 
 namespace lockstep {
 
-// The kinds of docs/protocol.md, section 5, that are not FrameKind's.
-inline constexpr auto kTensors = static_cast<FrameKind>(11), kDigests = static_cast<FrameKind>(12),
-                      kFact = static_cast<FrameKind>(13), kSpan = static_cast<FrameKind>(14),
-                      kValues = static_cast<FrameKind>(15);
-
 // Where one process records, and what its tapped groups need: they may outlive the Recorder.
 struct RankRecording {
   // Writes the begin and the group. The rank and the world are the launcher's; without one, the

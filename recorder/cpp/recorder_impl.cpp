@@ -157,11 +157,13 @@ void Recorder::Impl::digests(const std::string& of, const std::string& role, con
   const auto [found, is_new] = lists_.try_emplace(key, static_cast<int>(lists_.size()));
   if (is_new)
     recording_->file.append(
-        kTensors, {{"list", found->second}, {"of", of}, {"role", role}, {"tensors", described}});
-  recording_->file.append(kDigests, {{"list", found->second}}, std::as_bytes(std::span(values)));
+        FrameKind::tensors,
+        {{"list", found->second}, {"of", of}, {"role", role}, {"tensors", described}});
+  recording_->file.append(FrameKind::digests, {{"list", found->second}},
+                          std::as_bytes(std::span(values)));
   const bool is_compared = role == "parameters" || role == "gradients";
   if (!is_compared || recording_->moment.step >= compares_.values_steps || all.empty()) return;
-  recording_->file.append(kValues, {{"list", found->second}}, elements_of(all));
+  recording_->file.append(FrameKind::values, {{"list", found->second}}, elements_of(all));
 }
 
 void Recorder::Impl::record_parameters(const Model& model) {
