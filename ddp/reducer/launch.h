@@ -22,7 +22,7 @@ namespace lockstep {
 // not divided, and the flag, which it does not see, is summed by a collective of its own behind the
 // last bucket.
 //
-// Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3 and 2.7.
+// Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3 and 2.9.
 class BucketLauncher {
  public:
   // All outlive this object. `hook` may be null. `divisor`: what a hook divides by.

@@ -1,7 +1,7 @@
 // A case: a plain value that fixes everything about a run except where it runs.
 //
 // Each shape of case (Sampling, Training, ... in scenarios/cases/) is a plain struct with a field
-// list and a `WorldSpec world`. For the engine, the archive and the command line a case is erased
+// list and a `WorldSpec world`. For campaigns, the archive and the command line a case is erased
 // to its scenario's name and JSON.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A table as values. Reports lay it out as text (reports/finding_text.h) and draw it.
+// A table as values. Reports lay it out as text (reports/findings/text.h) and draw it.
 #pragma once
 
 #include <optional>

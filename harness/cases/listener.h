@@ -1,4 +1,4 @@
-// The only output of the engine while it runs: four callbacks. The archive is one listener, the
+// The only output of a campaign while it runs: four callbacks. The archive is one listener, the
 // live terminal another.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The results of a run: plain values, filled by the engine, rendered by reports.
+// The results of a run: plain values, filled by a campaign, rendered by reports.
 #pragma once
 
 #include "harness/base/number_set.h"

@@ -25,7 +25,7 @@ struct RequiredShare {
   bool operator==(const RequiredShare&) const = default;
 };
 
-// Type-erased: the form that the engine and the command line use.
+// Type-erased: the form that campaigns and the command line use.
 struct Scenario {
   std::string name;         // "family.proposition"
   std::string former_name;  // of version 0.1: archived cases have it, and draws begin with it

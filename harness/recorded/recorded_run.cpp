@@ -214,7 +214,7 @@ class RankReader {
   Rank rank_;
   Moment at_;
   bool has_ended_ = false;
-  HistoryReader core_;  // of the records that core reads
+  HistoryReader core_;  // of the records that histories of cases have too
   std::map<int64_t, std::shared_ptr<const TensorList>> lists_;
   int64_t fact_values_left_ = kFactValuesMost;
 };

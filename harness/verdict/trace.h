@@ -38,7 +38,6 @@ std::optional<std::string> first_mismatch(const History& history);
 // all issue alike; where a rank of the history is stuck, the first that is not done on all of them,
 // as later ones are a consequence. If several groups diverge, it is the one whose ranks issued
 // different collectives, else one in which a missing rank waits for nobody in another group.
-
 // Nothing where no group diverges. The group "world" is all ranks; another group is the ranks that
 // issued anything in it.
 struct FirstDivergence {

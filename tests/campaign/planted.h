@@ -1,4 +1,4 @@
-// A faulty subject for the engine's own tests: a shape of case with as many fields as a training
+// A faulty subject for the campaign's own tests: a shape of case with as many fields as a training
 // has, and bugs planted in it, each of which fails on exactly the cases that `strikes` says and
 // whose smallest case is known.
 #pragma once

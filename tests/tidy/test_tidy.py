@@ -136,6 +136,9 @@ MISTAKES = [
      "docs/architecture.md:3 docs/architecture.md:5 docs/architecture.md:6"),
     ("reading_path", {"docs/architecture.md": path_of("These 2 files: about 10 lines.", "ddp/a.h 10"), "ddp/a.h": "\n" * 10}, "docs/architecture.md:3"),
     ("reading_path", {"docs/architecture.md": path_of("Ten lines.", "ddp/a.h 10"), "ddp/a.h": "\n" * 10}, "docs/architecture.md:2"),
+    ("named_files", {"ddp/a.h": "#pragma once\n// See ddp/gone.h.\n", "docs/a.md": "\n`ddp/a.h`, ddp/gone/b.cpp\n"}, "ddp/a.h:2 docs/a.md:2"),
+    ("named_files", {"CONTRIBUTING.md": "`ddp/reducer.h`\n`reducer/gone.cpp`\n"}, "CONTRIBUTING.md:2"),
+    ("named_files", {"ddp/a.cpp": "// Note [A rule] It is so.\nint a;\n// Notes [A rule] and\n// [Another\n// one]\n"}, "ddp/a.cpp:3"),
 ]
 
 # (rule, the files of a tree that looks like breaking it and does not)
@@ -190,6 +193,8 @@ NEAR_MISSES = [
                   "harness/verdict/explanations.cpp": 'Diagnosis{"mixed", "text"};\nfield("step", &Moment::step);\n',
                   "tests/verdict/a_test.cpp": 'EXPECT_EQ(x, "mixed");\n',
                   "tests/cli/toys/toys.cpp": 'recorded_instead({"toy_pattern", ""}, v);\n'}),
+    ("named_files", {"CONTRIBUTING.md": "Write `ddp/NAME.cpp`; see `ddp/reducer.h`.\n", "docs/a.md": "torch/ddp/gone.h, `other/gone.py`\n",
+                     "ddp/a.h": "#pragma once\n// Note [A rule of\n// two lines] is: x.\n", "ddp/a.cpp": "// Note [A rule of two lines]\nint a[1];\n"}),
 ]
 
 RULES = {rule.__name__: rule for rule in tidy.RULES}

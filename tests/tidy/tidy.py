@@ -17,6 +17,7 @@ from collections import Counter
 
 from borders import ACCELERATOR, ARCHIVE, BASE, CAMPAIGN, INVARIANTS, JUDGED, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, RECORDED, TIMELINE, WORLD
 from definitions import one_definition
+from named_files import named_files
 from patterns import patterns
 from reading_path import reading_path
 from tree import Problem, Tree, is_under, line_of
@@ -254,7 +255,8 @@ def places(tree):
 
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder, full_folder,
-         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns, reading_path]
+         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns, reading_path,
+         named_files]
 
 
 def formatted(tree):

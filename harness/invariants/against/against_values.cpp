@@ -17,7 +17,7 @@ namespace {
 constexpr double kPartOfValuesMost = 0.5;  // of a tolerance that still says something
 constexpr double kNearnessMost = 0.3;      // of a tolerance, that one moved run measures well
 
-// Numbers that core reads.
+// Real numbers, as `as_doubles` reads them.
 bool has_numbers(const std::string& dtype) {
   return traits_of(dtype).bytes > 0 && !dtype.starts_with("complex") &&
          !dtype.starts_with("float8");
