@@ -5,7 +5,7 @@ usage: beside_pytorch.py [--rounds N] [--cases N] [--subject SUBJECT] [--build F
 
 The case: a network of 8-16-4, wrapped, and one averaged step, in a world of two; over Gloo where the
 ranks are processes. A tier and the harness that makes worlds in the same way take turns, since what a
-machine does next door changes by the second: only their ratio means anything. What is made once for
+machine does next door changes by the second: only their ratio means anything. Whatever serves
 many cases (imports, the processes of MultiProcContinuousTest, a warm world) is made before the time is
 taken; the last line is of a whole class instead, as a test run has it: on PyTorch's side the time begins
 with the class's processes and ends when they have, its runner's own import left out; on ours it is all

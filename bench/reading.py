@@ -3,7 +3,7 @@
 
 usage: reading.py [--build BUILD] [--megabytes N] [KIND ...]
 
-Of each kind a history of one rank has about N, 2 N and 4 N megabytes, as a stranger might have made it. The lines say the seconds of
+For each kind there are histories of one rank with about N, 2 N and 4 N megabytes, as a stranger might make them. The lines say the seconds of
 the processor and the most memory for the first, without what a history of no records takes, and how many times as much the others
 take: 2 and 4 where it grows as the history does. Beside them stands Python, which reads the bytes record by record and keeps nothing.
 """

@@ -4,8 +4,8 @@
 usage: recorder.py [--build BUILD] [--rounds N] [--steps N] [--model NAME]...
 
 Times are of the processor, in one thread. In Python, with PyTorch of .venv-peer, models from 1,700 to 124 million parameters
-are trained twice in one process, a recorded step beside one that is not; the median of the pairs counts. Of a large model the
-first steps are digested, and then one of seven. In C++ it is a small convolutional network on 32 images, in one process
+are trained twice in one process, a recorded step beside one that is not; the median of the pairs counts. With a large
+model the first steps are digested, and then one of seven. In C++ it is a small convolutional network on 32 images, in one process
 (bench_recorder, with a history of many small steps for `judge`).
 """
 

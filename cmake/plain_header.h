@@ -1,4 +1,4 @@
-// What nearly every file of the harness without torch includes; precompiled once.
+// The headers that nearly every file of the harness without torch includes; precompiled once.
 #pragma once
 
 #include <nlohmann/json.hpp>

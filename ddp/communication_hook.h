@@ -139,8 +139,8 @@ class CommunicationHook {
   virtual std::string description() const = 0;
 
   // Called for every bucket of a synchronised pass once it is full, in launch order, on a thread
-  // that runs the backward pass; in a join also on a rank that has no inputs left, with zeros. Not
-  // for sparse gradients, which are averaged without it, nor for a bucket that no rank uses.
+  // that runs the backward pass; in a join also on a rank that has no inputs left, with zeros.
+  // Sparse gradients are averaged without it, and a bucket that no rank uses is not sent.
   virtual HookResult run(GradBucket& bucket, HookCollectives& collectives) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Which process is which rank, and on which host: to see what a launcher has started.
+// Prints the rank and the host of each process, to show what a launcher has started.
 //
 //   lockstep launch -n 4 nodes
 //   lockstep launch -n 4 --nnodes 2 --node-rank K --rendezvous node-a:29500 nodes     # on host K

@@ -17,7 +17,7 @@ FILTERS = ("-R", "--tests-regex", "-L", "--label-regex")
 
 
 def outputs_of(build):
-    """What ninja makes, by path below the build folder or by name."""
+    """The files that ninja makes, by path below the build folder or by name."""
     listed = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"(?m)^(\S+): ", listed))
 

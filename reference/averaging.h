@@ -33,7 +33,7 @@ std::vector<at::Tensor> averaged_in_groups(const std::vector<at::Tensor>& by_ran
 // these quotients has at most `bits` bits: then no order of sums rounds.
 bool averages_without_rounding(const std::vector<at::Tensor>& by_rank, int size, int bits);
 
-// Which rank keeps the state of each parameter: group by group, the largest first, of equal ones
+// The rank that keeps the state of each parameter: group by group, the largest first, of equal ones
 // the first, to the rank with the fewest bytes, of those the lowest.
 std::vector<std::vector<int>> owners(const std::vector<std::vector<int64_t>>& bytes_by_group,
                                      int world_size);

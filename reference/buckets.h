@@ -1,4 +1,4 @@
-// Which gradients travel together, from the definition: docs/semantics.md 2.2. Kind by kind and
+// Puts gradients into buckets, from the definition: docs/semantics.md 2.2. Kind by kind and
 // bucket by bucket, without an index of what is open.
 #pragma once
 

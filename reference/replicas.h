@@ -22,7 +22,7 @@ enum class Cleared { to_none, in_place };
 enum class Divisor { group_size, ranks_with_inputs };
 
 // How a gradient's share of an average is computed: divided by the divisor, or multiplied by its
-// rounded reciprocal. Where that is not known, both have to give one number.
+// rounded reciprocal. Where it is not known, both have to give one number.
 enum class Scaling { unknown, divided, multiplied };
 
 class Replicas {

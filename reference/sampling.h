@@ -1,4 +1,4 @@
-// Which samples each rank draws in an epoch, from the definition: no torch, no generator object.
+// The samples that each rank draws in an epoch, from the definition: no torch, no generator object.
 //
 // Source: torch.utils.data.DistributedSampler and torch.randperm as documented. randperm is a
 // Fisher-Yates shuffle on the 32-bit outputs of a Mersenne twister seeded with seed + epoch.

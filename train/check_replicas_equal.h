@@ -30,7 +30,7 @@ struct ReplicaParts {
   const torch::optim::Optimizer* optimizer = nullptr;
 
   // Dataset size, world size, options, the epoch set last and its order, so that the ranks divide
-  // one dataset in one order. Not how far each has come, which a loader's workers run ahead of.
+  // one dataset in one order. Their positions are not compared: a loader's workers run ahead.
   const DistributedSampler* sampler = nullptr;
 
   // Longest wait for the slowest rank. Unset: that of the group.

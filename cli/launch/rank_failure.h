@@ -1,5 +1,5 @@
-// Which of a program's ranks is to blame, from how they ended and from the files in which they
-// report why they failed, as torchrun's ranks do.
+// Finds the rank of a program that is to blame, from how the ranks ended and from the files in
+// which they report why they failed, as torchrun's ranks do.
 #pragma once
 
 #include "cli/launch/program_ranks.h"

@@ -1,5 +1,6 @@
-// A process that a launcher has started: its rank, and the rendezvous with the others. No torch. Of
-// ddp/ launched.cpp includes only what reads a launcher's variables.
+// A process that a launcher has started: its rank, and the rendezvous with the others. No torch.
+// launched.cpp includes only those headers of ddp/ that read a launcher's variables, report to it
+// and bind its port.
 #pragma once
 
 #include "harness/worlds/launched/remotes.h"

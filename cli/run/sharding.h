@@ -1,4 +1,4 @@
-// Which shard of a campaign this machine is.
+// The shard of a campaign that this machine runs.
 #pragma once
 
 #include "harness/cases/result.h"

@@ -1,5 +1,5 @@
-// Which tags a scenario must have: "core", "core and not slow", "(join or buffers) and exhaustive".
-// `not` binds before `and`, `and` before `or`.
+// The tags that a scenario must have: "core", "core and not slow", "(join or buffers) and
+// exhaustive". `not` binds before `and`, `and` before `or`.
 #pragma once
 
 #include <functional>

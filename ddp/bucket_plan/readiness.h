@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Which gradients of one backward pass have arrived: pure counting, without torch. At each moment
+// Counts which gradients of one backward pass have arrived; pure, without torch. At each moment
 // every gradient is either waited for or ready.
 //
 // Local; does not block. Source: the pending counts of c10d's Reducer, docs/semantics.md 2.3.

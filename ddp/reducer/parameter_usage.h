@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Which parameters this rank uses, by index: those that forwards reach, and those that have brought
+// The parameters that this rank uses, by index: those that forwards reach, and that have brought
 // a gradient since the last reduction. Pure bookkeeping, without torch. Local; does not block.
 // Source: docs/semantics.md 2.5.
 class ParameterUsage {

@@ -70,7 +70,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void check_finished(std::size_t lag);
 
   // Called before a forward with gradients: hooks parameters again whose accumulators were dropped,
-  // as Module::to() does there and back. What autograd adds to .grad before is not observed. Local.
+  // as Module::to() does there and back. Gradients that arrived before are not seen. Local.
   void restore_hooks();
 
   // Counts a synchronised forward; returns its number, which ranks compare in each reduced pass.

@@ -3,7 +3,7 @@
 
 usage: build.py [--out FOLDER] [--source FOLDER]
 
-The pages are the Markdown of the tree, in their places, so that links between them hold on the site as they do here. What a page
+The pages are the Markdown of the tree, in their places, so that links between them hold on the site as they do here. A file that a page
 links to is copied beside it; a folder gets a list of its files. A broken link ends this with 1.
 """
 

@@ -140,7 +140,7 @@ void StreamOrder::judge(const Use& later, const Use& earlier, std::size_t first_
 }
 
 // Uses that the new use follows and covers can be forgotten: whatever conflicts with one of them
-// and does not follow it, does not follow the new one either. That does not hold for a read that
+// and does not follow it, does not follow the new one either. This does not hold for a read that
 // covers a write's bytes, since reads do not conflict with it.
 void StreamOrder::remember(Block& block, const Use& use, const Clock& now) {
   std::vector<Use> kept;

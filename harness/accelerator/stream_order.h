@@ -51,7 +51,7 @@ struct Hazard {
 // whatever the values were.
 //
 // All host threads count as one: synchronisation between them is not seen here, and a hand-over to
-// another thread counts as ordered. Not thread-safe.
+// another thread counts as ordered. It is not thread-safe.
 class StreamOrder {
  public:
   // A stream's number: 0, 1, ... in the order of these calls.

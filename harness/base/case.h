@@ -57,8 +57,8 @@ struct Injection {
   }
 };
 
-// Which rank runs next in a simulated world, where one rank runs at a time; other worlds leave it
-// to the machine.
+// Chooses the rank that runs next in a simulated world, where one rank runs at a time; other worlds
+// leave it to the machine.
 enum class SchedulePolicy {
   listed,    // of those that can run, in ascending order, the one whose number (modulo theirs)
              // `choices` gives next; after its end the first

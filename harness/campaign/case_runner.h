@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// Which listeners a run is reported to. A canary's is in the archive alone, and nobody needs the
+// The listeners that a run is reported to. A canary's is in the archive alone, and nobody needs the
 // run that proves a simulated world deterministic.
 enum class Audience { none, archive, all };
 

@@ -37,7 +37,7 @@ Result::Kind result_kind(Verdict::Kind kind);
 // The job of a whole campaign, for the reader of its shards.
 Planned planned(const Job& job);
 
-// Which cases a failing case stops: those of its job, of every job, or none.
+// The cases that a failing case stops: those of its job, of every job, or none.
 enum class AfterFailure { go_on, stop_all, keep_going };
 
 class Tally {
@@ -55,7 +55,7 @@ class Tally {
   void played(size_t index, Verdict verdict, int passes = 0);
   void dropped(size_t index);
 
-  // In which schedules a case ran that asks for all of them; before `played`.
+  // The schedules of a case that asks for all of them; called before `played`.
   void tried_schedules(size_t index, const SchedulesTried& tried);
 
   // Asks the job for more cases. False: it has no others, or a failing case stopped it.

@@ -1,4 +1,4 @@
-// Which invariants fail because another one does.
+// Invariants that fail because another one does.
 #pragma once
 
 #include "harness/invariants/invariants.h"

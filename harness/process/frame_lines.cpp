@@ -47,7 +47,7 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// LLVM's reads what it needs of a file, 0.2 s for a program of 100 MB. That of binutils reads all
+// LLVM's reads what it needs of a file, 0.2 s for a program of 100 MB; that of binutils reads all
 // of its debug information, 20 s and 700 MB of memory. Both write the same lines.
 constexpr std::array kPrograms{"llvm-addr2line", "addr2line"};
 

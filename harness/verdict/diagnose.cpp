@@ -38,7 +38,8 @@ std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {
   return out;
 }
 
-// Which ranks differ comes before how: one rank that holds a multiple is first of all one rank.
+// The ranks that differ come before how they differ: one rank that holds a multiple is first of all
+// one rank.
 Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
                   const std::vector<Difference>& moment) {
   const size_t world = is.expected.size();

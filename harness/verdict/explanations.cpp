@@ -12,7 +12,8 @@ namespace {
 // The largest number of ways to sum one contribution of each rank that is searched.
 constexpr size_t kMixturesMax = 4096;
 
-// Which contribution of each rank sums to `seen`; the first solution found, none if there is none.
+// The contributions, one of each rank, that sum to `seen`: the first solution found; none if there
+// is none.
 std::optional<std::vector<std::string>> names_summed(const TensorValue& seen,
                                                      const std::vector<Contribution>& all) {
   std::vector<const Contribution*> fitting;

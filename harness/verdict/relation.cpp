@@ -219,7 +219,7 @@ std::optional<Relation> other_ranks_value(const Numbers& is) {
                       (is.wrong.size() > kRanksNamed ? ", ..." : "")};
 }
 
-// Which elements differ on any rank, by the rule of `close`.
+// The elements that differ on any rank, by the rule of `close`.
 std::vector<size_t> differing(const Numbers& is) {
   std::vector<size_t> out;
   for (size_t i = 0; i < is.elements(); ++i) {

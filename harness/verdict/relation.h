@@ -2,8 +2,8 @@
 //
 // A relation is named only where every element of every rank that differs fits it within its bound,
 // and where the relation moves at least one element far beyond that bound: noise inside wide bounds
-// fits everything and shows nothing. Nor is it named where another wrong row of the same moment
-// contradicts it: a row of few elements fits many relations by chance.
+// fits everything and shows nothing. And every other wrong row of the same moment has to agree
+// with it: a row of few elements fits many relations by chance.
 #pragma once
 
 #include "harness/verdict/numbers.h"

@@ -109,8 +109,8 @@ class Replica {
   virtual void join(JoinKind kind, const std::function<void()>& steps,
                     ShardedOptimizer* optimizer = nullptr);
 
-  // Collective. Which parameters of the model require a gradient has changed, in the same way on
-  // all ranks. Throws Unsupported unless the subject offers it.
+  // Collective. Called once parameters of the model were frozen or unfrozen, the same ones on all
+  // ranks. Throws Unsupported unless the subject offers it.
   virtual void update_trainable_parameters();
 
   // Local. The same has changed, and the program does not say so: the next forward that would be

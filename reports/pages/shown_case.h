@@ -1,5 +1,5 @@
-// Which pictures show what happened in one case: chosen by what its history and its finding have,
-// whatever the scenario.
+// Chooses the pictures of one case, by what its history and its finding have, whatever the
+// scenario.
 #pragma once
 
 #include "harness/cases/result.h"
@@ -11,9 +11,9 @@ namespace lockstep::reports {
 
 inline constexpr size_t kPicturesOfACase = 3;  // at most
 
-// The pictures of a result that does not hold; one signature. The ladder where ranks diverge in
-// what they communicate, then the values that part, then what explains them. `history` is null
-// where none was kept: then the finding itself is all there is to show.
+// The pictures of one failing signature: the ladder of collectives, the diverging values, then the
+// explanation. `history` is null where none was kept: then the finding itself is all there is to
+// show.
 std::vector<Picture> pictures_of_failure(const Result& result, const History* history);
 
 // The pictures of a case that passed: samples, buckets, values over time, what ranks hold,

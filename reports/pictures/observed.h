@@ -9,7 +9,8 @@
 
 namespace lockstep::reports {
 
-// Which rank drew which sample when: the records named "samples", a group of columns a moment.
+// The samples that each rank drew, over time: the records named "samples", a group of columns a
+// moment.
 std::optional<Picture> index_picture(const History& history);
 
 // The values that every rank held at one moment: a row a rank, a column a record. With `marked`,

@@ -66,7 +66,7 @@ std::string names_below(const Lines& lines, size_t between, const Style& style) 
   return out;
 }
 
-// Which point is whose, in lines that fit.
+// The key of a plot: the mark of each line, in rows that fit.
 std::vector<std::string> key_of(const Lines& lines, const Style& style) {
   std::vector<std::string> out(1);
   const auto add = [&](const std::string& entry) {

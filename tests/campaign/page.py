@@ -38,7 +38,7 @@ and the machine may do other work.
 SHARES = """
 ## Shares of labels
 
-Of the drawn cases, the least share that a scenario requires of a kind, and the measured one.
+For each label: the share that a scenario requires among its judged cases, and the measured share.
 
 | scenario | label | required | measured |
 |---|---|---:|---:|

@@ -1,7 +1,7 @@
 """Pages in a browser: they request nothing, report no error, are accessible in light and dark, fit a narrow screen, say
 without JavaScript all that they say with it, and have the numbers of run.json.
 
-What is missing, Chromium or playwright, skips the tests with the reason: ./lockstep setup --pages installs both."""
+Without Chromium or playwright the tests are skipped, with the reason: ./lockstep setup --pages installs both."""
 
 import html.parser
 import json

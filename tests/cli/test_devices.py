@@ -1,4 +1,4 @@
-"""On which devices worlds are, and what the report and the doctor say of them."""
+"""The devices of worlds, and what the report and the doctor say of them."""
 
 import glob
 import os

@@ -5,7 +5,7 @@ usage: test_nccl.py CLASS
 
 Unbuilt and Built run by what was built, Loading takes NVIDIA's libraries, of .venv or .venv-peer, and BesidePyTorch
 .venv-peer or the Python that LOCKSTEP_PEER names. No test of a class is skipped alone: what a class lacks ends it with
-77, which ctest reports as skipped. What takes a GPU is in test_nccl_on_gpus.py. Of ctest both have, in LOCKSTEP_NCCL_*:
+77, which ctest reports as skipped. Tests that take a GPU are in test_nccl_on_gpus.py. ctest gives both, in LOCKSTEP_NCCL_*:
 PROBE, LINKED and ALONE, programs, and STRANGER, a library; BUILT, where NCCL is built; ENVIRONMENT, a
 program that prints the variables by which several ranks share a GPU.
 """

@@ -4,7 +4,7 @@
 usage: test_fake_cuda.py CLASS
 
 It takes NVIDIA's libraries, which libtorch_cuda needs, in .venv or .venv-peer; without them it ends with 77, which
-ctest reports as skipped. Of ctest it has LOCKSTEP_FAKE_CUDA, the library, and LOCKSTEP_FAKE_CUDA_PROBE, the program
+ctest reports as skipped. ctest sets LOCKSTEP_FAKE_CUDA, the library, and LOCKSTEP_FAKE_CUDA_PROBE, the program
 whose arguments are what a rank does (fake_cuda_probe.cpp).
 """
 

@@ -181,7 +181,7 @@ class Launch(Campaign):
         self.assertIn("ranks 0, 1 did not end in time and were killed", said.err)
 
     def test_nothing_outlives_a_launcher_that_is_killed(self):
-        """Not even what ranks have started, and taken out of their group."""
+        """Processes that ranks have started and taken out of their group end too."""
         process = self.started("sh", "-c", "setsid sleep 1000 & echo ready; wait")
         process.kill()
         until = time.monotonic() + DEADLINE_S

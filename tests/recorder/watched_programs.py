@@ -2,7 +2,7 @@
 
 usage: watched_programs.py FOLDER [NAME]...     runs each NAME twice, in the folders FOLDER/NAME/plain and FOLDER/NAME/recorded
 
-Of each rank the folder has the output (rank0.out), the errors (rank0.err) and the exit status (rank0.status); below
+For each rank the folder has the output (rank0.out), the errors (rank0.err) and the exit status (rank0.status); below
 recorded/run are the histories. Runs with PyTorch's Python. Torch is loaded once, and each rank is a fork.
 """
 

@@ -1,6 +1,6 @@
 // Readers of JUnit XML, and what they need:
 //  - Jenkins' xUnit plugin holds files to its junit-10.xsd: the elements and attributes
-//    below. That schema has properties of suites only. We put them into test cases,
+//    below. The schema has properties of suites only. We put them into test cases,
 //    first, as pytest does, since Jenkins' own JUnit plugin and test-management servers read them
 //    there.
 //  - Jenkins' JUnit plugin takes the failures for the truth and the counts for a summary; its

@@ -1,4 +1,4 @@
-"""Which folder may include which: the directions of the house."""
+"""The folders that each folder may include: the directions of the house."""
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 BASE, HISTORY, VERDICT, CASES = "harness/base", "harness/history", "harness/verdict", "harness/cases"

@@ -1,4 +1,4 @@
-"""Which types a program that links several libraries may find twice."""
+"""The types that a program that links several libraries may find twice."""
 
 import re
 

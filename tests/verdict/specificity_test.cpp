@@ -1,4 +1,4 @@
-// Which of two patterns explains more.
+// Orders two patterns by how much they explain.
 #include "harness/verdict/compare.h"
 
 #include <gtest/gtest.h>

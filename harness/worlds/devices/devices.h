@@ -1,4 +1,4 @@
-// Which device each rank of a world has: plain values and pure functions; no torch.
+// The device of each rank of a world: plain values and pure functions; no torch.
 #pragma once
 
 #include "harness/base/fields.h"

@@ -32,7 +32,8 @@ struct RendezvousRank {
 // Note [Keys that nobody can guess]
 // Every process that reaches the store's port can set its keys. So rank 0's text is at no key that
 // is known beforehand: each process says at which key it expects the text, and chooses it at
-// random. That keeps out a process that sets keys blindly, and the campaign's secret all others.
+// random. A process that sets keys blindly cannot hit it, and the campaign's secret keeps out all
+// others.
 
 struct Rendezvous {
   std::string from_rank_zero;

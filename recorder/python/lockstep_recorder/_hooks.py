@@ -24,7 +24,7 @@ def disable_modes():
 
 
 def quietly(what, act, *args):
-    """Runs a part of the recorder. What it throws is a fact of the history and not the program's."""
+    """Runs a part of the recorder. An exception in it is a fact of the history and not the program's."""
     if getattr(here, "is_busy", False):
         return None
     callback = set_eval_frame(None)

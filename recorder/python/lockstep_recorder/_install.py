@@ -118,7 +118,7 @@ def install():
 
 
 def spaces():
-    """The global names of modules that are not PyTorch's. Of the main module of a spawned process they are a copy of those
+    """The global names of modules that are not PyTorch's. For the main module of a spawned process it is a copy of those
     that its functions know."""
     for name, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType) and name.partition(".")[0] != "torch":

@@ -1,4 +1,4 @@
-"""Which samples the program gets."""
+"""Records which samples the program gets."""
 import collections
 import struct
 import time
@@ -19,7 +19,7 @@ class Pass:
 
 
 class Loaders:
-    """Which samples the program gets."""
+    """Records which samples the program gets."""
 
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}

@@ -203,7 +203,7 @@ class Passes:
         model.kind, model.forwards, model.taken = None, 0, None
 
     def shard(self, /, *args, **kwargs):
-        """A module whose parameters the ranks have parts of from here on. Which one is the model's root is not known yet."""
+        """A module whose parameters the ranks have parts of from here on. It is not known yet which one is the model's root."""
         module = args[0] if args else kwargs["module"]
         result, error = yield
         if error is None:

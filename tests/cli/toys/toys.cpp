@@ -48,7 +48,7 @@ bool is_last(const RankContext& here) {
   return here.rank() == here.size() - 1;
 }
 
-// On which device this rank is, for a test that asks.
+// Writes the device of this rank, for a test that asks.
 void tell_device(const RankContext& here) {
   if (const char* folder = std::getenv("TOYS_DEVICES"))
     std::ofstream(std::string(folder) + "/rank" + std::to_string(here.rank()))

@@ -1,4 +1,4 @@
-// Which backward passes are reduced, and what an instance tells of them.
+// Decides which backward passes are reduced, and reports them.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/module/fixed_signature.h"

@@ -1,5 +1,5 @@
-// SyncBatchNorm in forked worlds: what it accepts, what it refuses, and with whom it speaks. That
-// its numbers are right in general is the scenario sync_batch_norm.matches_single_process.
+// SyncBatchNorm in forked worlds: what it accepts, what it refuses, and with whom it speaks.
+// The scenario sync_batch_norm.matches_single_process judges its numbers in general.
 #include "ddp/sync_batch_norm.h"
 
 #include "ddp/distributed_data_parallel.h"

@@ -1,4 +1,4 @@
-// Which rank keeps the state of which parameter.
+// Divides the state of parameters over the ranks.
 #include "train/zero_redundancy/partition.h"
 
 #include <gtest/gtest.h>
