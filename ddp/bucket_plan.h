@@ -68,7 +68,7 @@ BucketPlan first_plan(const std::vector<GradientSize>& gradients);
 BucketPlan first_plan(const std::vector<GradientSize>& gradients,
                       const std::vector<std::int64_t>& bytes_caps);
 
-// Whether `order` names each of `count` indices once.
+// True if `order` names each of `count` indices once.
 bool is_permutation_of(const std::vector<std::size_t>& order, std::size_t count);
 
 }  // namespace lockstep

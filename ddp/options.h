@@ -18,15 +18,15 @@ struct DistributedDataParallelOptions {
   // divisor is its size.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
 
-  // Whether construction broadcasts parameters and buffers. False: equality is the caller's duty.
+  // Construction broadcasts parameters and buffers. False: equality is the caller's duty.
   bool init_sync = true;
 
-  // Whether forward broadcasts buffers from rank 0; true unless set. `broadcast_buffers` is its old
+  // Forward broadcasts buffers from rank 0; true unless set. `broadcast_buffers` is its old
   // name, without the old effect on init_sync; giving both with different values is an error.
   std::optional<bool> forward_sync_buffers;
   std::optional<bool> broadcast_buffers;
 
-  // Whether the forward after a local one (inside no_sync, or without gradients) does not broadcast
+  // The forward after a local one (inside no_sync, or without gradients) does not broadcast
   // buffers, as PyTorch's does not. False: every forward outside no_sync broadcasts them.
   bool buffer_sync_lag = true;
 

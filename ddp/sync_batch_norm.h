@@ -32,10 +32,10 @@ struct SyncBatchNormOptions {
   // are averages over all batches so far, equally weighted.
   std::optional<double> momentum = 0.1;
 
-  // Whether there are a weight and a bias for each channel.
+  // There are a weight and a bias for each channel.
   bool affine = true;
 
-  // Whether the layer keeps running statistics. Without them evaluation uses the statistics of its
+  // The layer keeps running statistics. Without them evaluation uses the statistics of its
   // own batch, that of this rank alone.
   bool track_running_stats = true;
 

@@ -29,7 +29,7 @@ int averaging_group_size(const AveragingRule& rule, int64_t step);
 // the number of ranks.
 std::vector<at::Tensor> averaged_in_groups(const std::vector<at::Tensor>& by_rank, int size);
 
-// Whether each of these values, divided by `size`, is a whole number, and every sum of some of
+// True if each of these values, divided by `size`, is a whole number, and every sum of some of
 // these quotients has at most `bits` bits: then no order of sums rounds.
 bool averages_without_rounding(const std::vector<at::Tensor>& by_rank, int size, int bits);
 

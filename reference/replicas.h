@@ -45,7 +45,7 @@ class Replicas {
     ranks_[static_cast<size_t>(rank)].scaling[p] = scaling;
   }
 
-  // Whether a parameter takes part in averages, as all do at first. Gradients of passes before it
+  // Sets whether a parameter takes part in averages, as all do at first. Gradients of passes before it
   // was left out count no more.
   void take_part(size_t p, bool takes_part);
 
@@ -54,7 +54,7 @@ class Replicas {
   // counts as zero. A group without inputs does not change.
   void average();
 
-  // Whether the last average() of this rank's group changed that gradient.
+  // True if the last average() of this rank's group changed that gradient.
   bool was_averaged(int rank, size_t p) const { return at(rank).was_averaged[p]; }
 
   // From here on nothing counts as brought.

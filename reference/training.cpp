@@ -60,7 +60,7 @@ class Pass {
   bool is_undecided_ = false;
 };
 
-// Whether x * fl(1/W), rounded, is x / W exactly, in the format.
+// True if x * fl(1/W), rounded, is x / W exactly, in the format.
 bool scales_exactly(const at::Tensor& local, size_t world, const Format& format) {
   const auto divisor = static_cast<double>(world);
   if (format.precision_bits == 24) {

@@ -29,7 +29,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
     std::shared_ptr<::gloo::transport::Device> device, const GlooOptions& options);
 
-// Whether Gloo's message says that a peer closed the connection to this rank.
+// True if Gloo's message says that a peer closed the connection to this rank.
 bool is_closed_connection(const std::string& message);
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-// Whether liblockstep_nccl.so was built with this library, and why: which headers, or what was
+// Says whether liblockstep_nccl.so was built with this library, and why: which headers, or what was
 // missing. As CMake found it; independent of the machine that runs. Local.
 bool nccl_is_built();
 std::string nccl_build_reason();

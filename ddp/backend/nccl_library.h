@@ -24,7 +24,7 @@ struct NcclLibrary {
 // process may fork afterwards. Does not throw.
 const NcclLibrary& load_nccl();
 
-// Whether this machine seems to have an NVIDIA GPU, by the driver's device files alone: loads no
+// True if this machine seems to have an NVIDIA GPU, by the driver's device files alone: loads no
 // library. Local.
 bool may_have_gpu();
 

@@ -91,7 +91,7 @@ class Communicator {
   // timeout passed, or a peer reported a failure. Local.
   void wait(Operation& operation);
 
-  // Whether a stream, rather than the host, waits for tensors on such a device.
+  // True if a stream, rather than the host, waits for tensors on such a device.
   bool streams_wait(const c10::Device& device) const;
 
   // Throws CommunicationError if an operation that a stream waits for has failed or is late, or if
@@ -159,7 +159,7 @@ class Communicator {
   // The name of the backend that carries tensors of such a device, or copies of them.
   std::string backend_name_for(c10::DeviceType device) const;
 
-  // Whether the group has a backend for tensors of such a device.
+  // True if the group has a backend for tensors of such a device.
   bool carries(c10::DeviceType device) const;
 
  private:

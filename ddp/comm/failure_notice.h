@@ -102,7 +102,7 @@ class FailureNotice {
   // unknown, of one that has begun fewer forwards than this rank. Nothing where there is none.
   std::optional<std::string> ended_peer(std::optional<std::int64_t> sequence_number) noexcept;
 
-  // Whether there was a store in the first place.
+  // True if there was a store in the first place.
   bool had_store() const { return had_store_; }
 
   // Increments this rank's count of signs of life, which all instances on the group share, and says
@@ -115,7 +115,7 @@ class FailureNotice {
   // Returns what a rank that gave a sign of life waits for; empty where the store does not answer.
   std::string awaited_by(int rank) noexcept;
 
-  // Whether the store's server has closed the connection, as far as reads have shown.
+  // True if the store's server has closed the connection, as far as reads have shown.
   bool server_has_left() const { return server_has_left_; }
 
  private:

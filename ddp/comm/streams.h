@@ -17,7 +17,7 @@ namespace lockstep {
 // streams and events. Only LibTorch's device-independent interface is used, so that compiling this
 // library needs nothing of CUDA. Everything is Local; on the CPU it does nothing.
 
-// Whether work on such a device runs on a stream. False for the CPU.
+// True if work on such a device runs on a stream. False for the CPU.
 bool has_streams(const c10::Device& device);
 
 // A position in a stream: behind the work it was given before this was made. Touches no other
@@ -90,7 +90,7 @@ class PendingFlagCopies {
   // of its device.
   void follow(const at::Tensor& flag, std::int64_t number);
 
-  // Whether all but the last `lag` copies have arrived.
+  // True if all but the last `lag` copies have arrived.
   bool have_come(std::size_t lag) const;
 
   // The flags that have arrived since the last call, on the host.

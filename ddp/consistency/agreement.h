@@ -22,7 +22,7 @@ namespace lockstep {
 void agree(Communicator& communicator, const RankDescription& mine,
            const std::string& description = "exchange of fingerprints");
 
-// Whether every rank has the bits of this rank's tensor, whose size and dtype are equal on all.
+// True if every rank has the bits of this rank's tensor, whose size and dtype are equal on all.
 // Collective; blocks; throws CommunicationError.
 bool is_equal_on_all_ranks(Communicator& communicator, const at::Tensor& mine,
                            const std::string& description);

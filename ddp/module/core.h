@@ -50,7 +50,7 @@ class DataParallelCore {
   void before_forward(bool outputs_are_known, const std::type_info& output_type);
   void after_forward(const std::optional<std::vector<at::Tensor>>& outputs);
 
-  // Whether after_forward needs the outputs.
+  // True if after_forward needs the outputs.
   bool looks_at_outputs() const;
 
   // An exception ends this rank's training: reports it to peers that wait. Local.

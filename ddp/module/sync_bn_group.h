@@ -35,10 +35,10 @@ bool assign_sync_bn_group(const torch::nn::Module& module,
                           Communicator& communicator, const std::string& name,
                           const std::shared_ptr<FailureNotice>& notice);
 
-// Whether a forward of the module may exchange statistics, with gradients or without. Local.
+// True if a forward of the module may exchange statistics, with gradients or without. Local.
 bool some_layer_is_in_training_over_ranks(const torch::nn::Module& module);
 
-// Whether the module or a submodule is a SyncBatchNorm or a layer that was converted.
+// True if the module or a submodule is a SyncBatchNorm or a layer that was converted.
 bool has_sync_batch_norm(const torch::nn::Module& module);
 
 }  // namespace lockstep

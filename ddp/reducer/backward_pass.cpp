@@ -56,12 +56,12 @@ bool BackwardPass::is_known_to_be_unused(std::size_t index) const {
   return on_.options.find_unused_parameters && on_.model.usage.is_unreached(index);
 }
 
-// Whether an earlier, local pass put a value into .grad that must be averaged.
+// True if an earlier, local pass put a value into .grad that must be averaged.
 bool BackwardPass::holds_what_was_used(std::size_t index) const {
   return on_.model.usage.was_used(index) && on_.model.parameters[index].grad().defined();
 }
 
-// Whether the first pass of a static graph reaches it: later ones do too, and may bring a gradient
+// True if the first pass of a static graph reaches it: later ones do too, and may bring a gradient
 // where this one brought an undefined one.
 bool BackwardPass::is_in_the_graph(std::size_t index) const {
   return is_learning() && counts_->has_arrived(index);

@@ -55,7 +55,7 @@ class Bucket {
   // instead of unpack, or undefined where pack leaves .grad as it is.
   at::Tensor value_to_keep(std::size_t slot, const at::Tensor& parameter) const;
 
-  // Whether the parameter's .grad is its place here. adopt() makes it so with its current values,
+  // True if the parameter's .grad is its place here. adopt() makes it so with its current values,
   // before any pass uses this bucket.
   bool holds_gradient(std::size_t slot, const at::Tensor& parameter) const;
   void adopt(std::size_t slot, at::Tensor parameter);

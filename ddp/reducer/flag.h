@@ -40,7 +40,7 @@ class FlagForm {
   // `row` has that many elements of the dtype.
   void write(const at::Tensor& row, const PassFlag& flag) const;
 
-  // Whether no rank has failed and all have one number, from the sum. Waits for the row's device.
+  // True if no rank has failed and all have one number, from the sum. Waits for the row's device.
   bool is_well(const at::Tensor& sum) const;
 
  private:

@@ -27,7 +27,7 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // Whether `parameter` still reports to this object as `index`: converting a parameter, as
+  // True if `parameter` still reports to this object as `index`: converting a parameter, as
   // Module::to() does, gives it another accumulator, and our hook is no longer called.
   bool is_attached(std::size_t index, const at::Tensor& parameter) const;
 
@@ -78,7 +78,7 @@ bool this_pass_runs_any_of(const std::deque<Recording>& recordings);
 // backward() has thrown.
 void at_end_of_this_pass(std::function<void(bool thrown)> on_end);
 
-// Whether the caller runs inside a function of a backward pass.
+// True if the caller runs inside a function of a backward pass.
 bool is_inside_a_pass();
 
 // The same, or inside a callback at the end of one.

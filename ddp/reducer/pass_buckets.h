@@ -65,7 +65,7 @@ class PassBuckets {
   // Waits for all sums. Collective; blocks; throws CommunicationError.
   void wait_for_sums();
 
-  // Whether no rank failed, and all are in one step. On a device whose stream waits the flag comes
+  // True if no rank failed, and all are in one step. On a device whose stream waits the flag comes
   // late: Note [Flags of a device].
   bool flag_is_well() const;
   bool flag_comes_late() const;

@@ -46,7 +46,7 @@ class StaticGraph {
   }
   bool is_frozen() const { return is_frozen_; }
 
-  // Whether it did not arrive in the first pass of this rank.
+  // True if it did not arrive in the first pass of this rank.
   bool is_unused(std::size_t gradient_index) const { return arrivals_.at(gradient_index) == 0; }
 
   // By gradient: whether some rank used it in the first pass. Before freeze() true.

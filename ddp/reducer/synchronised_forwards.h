@@ -54,10 +54,10 @@ class SynchronisedForwards {
   // no output, is reduced.
   bool reduce_this_pass() const;
 
-  // Whether a synchronised forward waits for its backward.
+  // True if a synchronised forward waits for its backward.
   bool are_outstanding() const { return are_outstanding_; }
 
-  // Whether the outputs of every forward so far, synchronised or not, could be seen.
+  // True if the outputs of every forward so far, synchronised or not, could be seen.
   bool sees_all_outputs() const { return sees_all_outputs_; }
 
   // No forward so far waits for its backward, and the last one decides no more: a reduced pass

@@ -24,7 +24,7 @@ std::string numeric_text_of(const sockaddr& address, socklen_t size);
 // three seconds.
 int error_of_connecting(const addrinfo& target, std::chrono::steady_clock::time_point deadline);
 
-// Whether a process accepts connections at any of the host's addresses, within `patience` for each.
+// True if a process accepts connections at any of the host's addresses, within `patience` for each.
 bool accepts_connections(const std::string& host, int port, std::chrono::milliseconds patience);
 
 }  // namespace lockstep

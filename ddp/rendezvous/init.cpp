@@ -80,7 +80,7 @@ struct Plan {
   }
 };
 
-// Whether the user has named an interface or address on the network where this rank listens.
+// True if the user has named an interface or address on the network where this rank listens.
 bool expects_other_hosts(const InitOptions& options, const Launch& launch) {
   const bool is_on_network = options.interface_name.empty()
                                  ? !options.hostname.empty() && !is_loopback(options.hostname)
@@ -110,7 +110,7 @@ Plan plan_of(const InitOptions& options) {
   return plan;
 }
 
-// Whether the store has been opened, for the error message.
+// True if the store has been opened, for the error message.
 using IsOpen = std::atomic<bool>;
 
 std::shared_ptr<::gloo::transport::Device> listen(const InitOptions& options,

@@ -72,7 +72,7 @@ Launch launch_of(const EnvironmentLookup& lookup, const Family& family) {
   return launch;
 }
 
-// Whether srun started this step. The shell of an allocation and other extras have numbers from
+// True if srun started this step. The shell of an allocation and other extras have numbers from
 // 4294967290 on, and are single processes like a batch script.
 bool is_in_slurm_step(const EnvironmentLookup& lookup) {
   const auto step = value_in(lookup, "SLURM_STEP_ID");

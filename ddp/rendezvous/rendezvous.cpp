@@ -108,7 +108,7 @@ class Rendezvous {
   }
 
  private:
-  // Whether this rank knows, without waiting for the others, that the rendezvous will fail.
+  // True if this rank knows, without waiting for the others, that the rendezvous will fail.
   bool knows_problem(const std::string& own) {
     const std::string rank = std::to_string(position_.rank);
     const auto first = unpack(store_.compareSet(kFirst, std::string(), pack({rank, own})));

@@ -13,7 +13,7 @@ namespace lockstep::accelerator {
 // what a stream or the host can rely on. Entry i belongs to stream i; a missing entry is zero.
 using Clock = std::vector<std::uint64_t>;
 
-// Whether `now` is at or after an event.
+// True if `now` is at or after an event.
 bool covers(const Clock& now, const Clock& event);
 
 // Bytes that an operation touches: [begin, end).

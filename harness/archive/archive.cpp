@@ -206,7 +206,7 @@ void Archive::keep(const KeptHistory& kept) {
   ++histories_;
   auto where = kept.setting.subject + "-" + kept.setting.tier + "-" + kept.setting.backend;
   std::replace(where.begin(), where.end(), '/', '-');  // of a file
-  // Not the run's own folder: if that has been taken away, the user learns so.
+  // This does not make the run's own folder: if that has been taken away, the user learns so.
   make_folder(folder_ / "histories", 0700);
   const auto folder = folder_ / "histories" / (short_name(kept.c) + "-" + where);
   make_folder(folder, 0700);

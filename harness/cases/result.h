@@ -161,7 +161,7 @@ inline constexpr size_t kSlowestMost = 10;
 
 // One invocation of `run` or `replay`.
 struct Run {
-  // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else in
+  // The end of the scenario that must fail: `passed` and `inconclusive` mean that nothing else in
   // this run proves anything.
   enum class Canary { not_played, failed, passed, inconclusive };
 

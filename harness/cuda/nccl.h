@@ -7,15 +7,15 @@
 
 namespace lockstep::cuda {
 
-// Whether liblockstep_harness_nccl.so was built, and why: which headers, or what was missing. As
-// CMake found it.
+// Says whether liblockstep_harness_nccl.so was built, and why: which headers, or what was missing.
+// As CMake found it.
 bool nccl_is_built();
 std::string nccl_build_reason();
 
 // The CUDA that LibTorch is for, such as "13.0"; empty where it is for the CPU alone, or unknown.
 std::string cuda_of_libtorch();
 
-// Whether this machine seems to have an NVIDIA GPU, by the driver's device files alone.
+// True if this machine seems to have an NVIDIA GPU, by the driver's device files alone.
 bool may_have_gpu();
 
 struct NcclLibrary {

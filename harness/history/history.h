@@ -87,7 +87,7 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// In nanoseconds of the machine's monotonic clock; -1 where unknown. Not part of a comparison.
+// In nanoseconds of the machine's monotonic clock; -1 where unknown. Comparisons ignore it.
 struct Instant {
   int64_t ns = -1;
   bool operator==(const Instant&) const { return true; }
@@ -130,7 +130,7 @@ struct NotSeen : std::runtime_error {
 };
 
 // The schedules in which a simulated world ran a case that asks for all of them (Schedule,
-// "exhaustive"). Not part of a comparison.
+// "exhaustive"). Comparisons ignore them.
 struct SchedulesTried {
   int64_t count = 0;         // 0: the case does not ask for all
   bool complete = true;      // there is no other schedule

@@ -1,4 +1,4 @@
-// Whether ranks train on the same batches, whatever feeds them.
+// Judges whether ranks train on the same batches, whatever feeds them.
 #pragma once
 
 #include "harness/invariants/invariants.h"

@@ -1,4 +1,4 @@
-// Whether all ranks issue the same collectives in the same order.
+// Judges whether all ranks issue the same collectives in the same order.
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 #include "harness/recorded/divided.h"

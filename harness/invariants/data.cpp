@@ -1,4 +1,4 @@
-// Whether the ranks share one dataset as they should.
+// Judges whether the ranks share one dataset as they should.
 #include "harness/base/text.h"
 #include "harness/invariants/batches.h"
 #include "harness/invariants/rows.h"

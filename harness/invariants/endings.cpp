@@ -1,4 +1,4 @@
-// Whether every rank recorded its whole run.
+// Judges whether every rank recorded its whole run.
 #include "harness/invariants/endings.h"
 
 #include "harness/base/text.h"

@@ -1,4 +1,4 @@
-// Whether each parameter that is trained has one optimizer.
+// Judges whether each parameter that is trained has one optimizer.
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 

@@ -1,4 +1,4 @@
-// Whether the replicas stay the same: parameters, optimizers, buffers.
+// Judges whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"

@@ -1,4 +1,4 @@
-// Whether all ranks make the same backwards and updates.
+// Judges whether all ranks make the same backwards and updates.
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 

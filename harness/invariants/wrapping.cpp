@@ -1,4 +1,4 @@
-// Whether what is trained is averaged over the ranks: by a wrapper, or by collectives of the
+// Judges whether what is trained is averaged over the ranks: by a wrapper, or by collectives of the
 // program.
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"

@@ -13,7 +13,7 @@ std::string fresh_token();
 // compute it for a text that another process chose.
 std::string proof_of(std::string_view secret, std::string_view text);
 
-// Whether two proofs are equal, in a time that does not depend on where they differ.
+// True if two proofs are equal, in a time that does not depend on where they differ.
 bool same_proof(std::string_view one, std::string_view other);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ struct Difference {
   std::vector<TensorValue> bounds;
 };
 
-// Whether two values of one dtype and shape are as close as `bound` allows; equal as numbers where
+// True if two values of one dtype and shape are as close as `bound` allows; equal as numbers where
 // `bound` is null, so that the sign of a zero is no difference and NaN equals NaN.
 bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound);
 

@@ -45,7 +45,7 @@ class ShardedOptimizer {
   // Collective. Returns the state of all ranks on rank `to`, nothing on others.
   virtual std::string save(int to) = 0;
 
-  // Local. Whether this rank has the state of all ranks since the last save, and of now; nothing
+  // Local. True if this rank has the state of all ranks since the last save, and of now; nothing
   // where the subject does not say.
   virtual std::optional<bool> has_whole_state() { return {}; }
 

@@ -11,7 +11,7 @@ namespace lockstep::testing {
 
 inline const std::vector<std::string> kNoHazards;
 
-// Whether a tensor, of any device, has the bits of one of the CPU, NaN for NaN.
+// True if a tensor, of any device, has the bits of one of the CPU, NaN for NaN.
 inline bool same_bits(const at::Tensor& given, const at::Tensor& expected) {
   if (given.scalar_type() != expected.scalar_type() || given.sizes() != expected.sizes()) {
     return false;

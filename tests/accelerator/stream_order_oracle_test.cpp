@@ -58,7 +58,7 @@ class Oracle {
     blocks_[begin] = {begin + bytes, stream, {}, graph_.add({ends_[stream], host_}), {}};
   }
 
-  // Whether there is anything that is not in order.
+  // True if there is anything that is not in order.
   bool submit(std::size_t stream, const std::vector<Access>& accesses) {
     const Graph::Step step = submitted(stream, {});
     const std::set<Graph::Step> history = graph_.history_of(step);

@@ -35,7 +35,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
         source, cls.build = os.path.join(cls.folder, "examples"), os.path.join(cls.folder, "build")
         shutil.copytree(EXAMPLES, source)
         sanitize = cls.cache.get("LOCKSTEP_SANITIZE")
-        # Not optimised: that would take longer than all that the examples do here.
+        # Optimising would take longer than all that the examples do here.
         expect_success(cls.configure(
             source, cls.build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG",
             "-DCMAKE_CXX_COMPILER=" + cls.cache["CMAKE_CXX_COMPILER"],

@@ -44,7 +44,7 @@ class Judges(package_case.PackageCase):
         source, cls.build = os.path.join(cls.folder, "own"), os.path.join(cls.folder, "build")
         shutil.copytree(os.path.dirname(README), source)
         sanitize = cls.cache.get("LOCKSTEP_SANITIZE")
-        # Not optimised: that would take longer than all that the program does here.
+        # Optimising would take longer than all that the program does here.
         expect_success(cls.configure(source, cls.build, "-DCMAKE_CXX_COMPILER=" + cls.cache["CMAKE_CXX_COMPILER"],
                                      "-DCMAKE_CXX_FLAGS=" + ("-fsanitize=" + sanitize if sanitize else "")))
         expect_success([cls.cmake, "--build", cls.build, "--verbose"])

@@ -149,7 +149,7 @@ std::string overlap(const std::string& backend) {
          milliseconds(data.avg_backward_compute_comm_overlap_time);
 }
 
-// Whether a stream that is held up really is late, and the host not.
+// Checks that a stream that is held up really is late, and the host not.
 std::string held_up() {
   constexpr std::chrono::milliseconds kTime{100};
   const c10::Device gpu(c10::kCUDA, 0);

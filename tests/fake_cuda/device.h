@@ -17,7 +17,7 @@ int device_count();
 int place_of_device(int index);
 int current_device();
 void set_current_device(int index);
-// Whether this process has used the device, which costs memory there.
+// True if this process has used the device, which costs memory there.
 bool is_touched(int index);
 void touch(int index);
 
@@ -41,7 +41,7 @@ void wait_for_device(int device);
 cudaError_t begin_call(const char* function);
 // An error by its name; gives up where there is none.
 cudaError_t cuda_error_of(const std::string& name);
-// Whether an error has ended the device for this process: what spins on it ends.
+// True if an error has ended the device for this process: what spins on it ends.
 bool device_is_lost();
 // Kept for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);

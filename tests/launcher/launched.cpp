@@ -50,7 +50,7 @@ void add_up(const Group& group) {
                      std::to_string(sum[0].item<std::int64_t>()));
 }
 
-// Whether it is the first attempt, the last rank says: torchrun's agents do not agree on a number.
+// The last rank says whether it is the first attempt: torchrun's agents do not agree on a number.
 void fail_once(const Group& group, const std::string& file) {
   const bool is_last = group->getRank() == group->getSize() - 1;
   const bool is_first = is_last && !std::filesystem::exists(file);

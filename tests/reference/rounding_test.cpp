@@ -19,8 +19,7 @@ at::Tensor narrow(const at::Tensor& values) {
   return values.to(at::kFloat);
 }
 
-// Whether what float32 computed lies within the bound, and the bound within `most` of what it
-// bounds.
+// Expects float32's result within the bound, and the bound within `most` of what it bounds.
 void expect_bounded(const Rounded& right, const at::Tensor& computed, double most) {
   const auto off = (computed.to(at::kDouble) - right.value).abs();
   EXPECT_TRUE((off <= right.error).all().item<bool>()) << off << right.error;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Plays the programs of this folder as two ranks, without and with the recorder, judges what was recorded, and prints a row of
-docs/in_the_wild.md for each. Not part of the test suite: its packages (requirements.txt) are the users' own.
+docs/in_the_wild.md for each. The test suite does not run it: its packages (requirements.txt) are the users' own.
 
 usage: play.py [--python PYTHON] [--lockstep LOCKSTEP] [PROGRAM...]
 

@@ -9,7 +9,7 @@ namespace lockstep {
 // SGD, Adam and AdamW in the layout of PyTorch's optimizers: {'state': {0: {...}}, 'param_groups':
 // [...]}, parameters by their place. Everything is Local.
 
-// Whether it is one of these three; what it is otherwise.
+// Nothing for one of these three; otherwise a sentence that says what it is.
 std::optional<std::string> problem_with(const torch::optim::Optimizer& optimizer);
 
 StateDict state_of_optimizer(const torch::optim::Optimizer& optimizer);

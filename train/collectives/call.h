@@ -32,7 +32,7 @@ class ProgramCall {
   // The same where `act` throws, with its sentence behind `before`. Local.
   void refuse_if_it_throws(const std::string& before, const std::function<void()>& act);
 
-  // Whether nothing has refused so far. Local.
+  // True if nothing has refused so far. Local.
   bool is_possible() const { return !mine_.validation_error; }
 
   // Compares the ranks. Collective; blocks; throws DisagreementError and CommunicationError.

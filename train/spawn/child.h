@@ -34,7 +34,7 @@ class Child {
 
   int rank() const { return position_.rank; }
 
-  // Whether it has ended. Does not block.
+  // True if it has ended. Does not block.
   bool look();
 
   void send_terminate();

@@ -63,7 +63,7 @@ class Processes {
 
   void add(Child child) { children_.push_back(std::move(child)); }
 
-  // Whether all have ended, or one has failed and nothing that ended since explains it better.
+  // True if all have ended, or one has failed and nothing that ended since explains it better.
   bool is_over() {
     bool has_running = false;
     for (Child& each : children_)

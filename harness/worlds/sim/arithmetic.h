@@ -16,7 +16,7 @@ namespace lockstep::sim {
 // exist, sizes that do not fit, dtypes of tensors on the CPU that Gloo does not carry either.
 void carry_out(const std::vector<const Call*>& members, const ReductionOrder& order);
 
-// Whether carry_out writes the outputs of this member: the root of a broadcast is not written, and
+// True if carry_out writes the outputs of this member: the root of a broadcast is not written, and
 // of a reduce and a gather it alone.
 bool is_written(const Call& call, size_t member);
 

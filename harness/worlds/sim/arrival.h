@@ -9,7 +9,7 @@ class Arrival {
  public:
   explicit Arrival(const Schedule& schedule) : when_(schedule.results), seed_(schedule.seed) {}
 
-  // Whether the member has it only once it has waited for this collective, the `number`-th of its
+  // True if the member has it only once it has waited for this collective, the `number`-th of its
   // group.
   bool is_late(int64_t number, size_t member) const;
 

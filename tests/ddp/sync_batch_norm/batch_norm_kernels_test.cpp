@@ -30,7 +30,7 @@ std::vector<at::Tensor> layouts(const at::Tensor& values) {
   return out;
 }
 
-// Whether offsets mean the same; the stride of an axis of one means nothing, nor that of no values.
+// True if offsets mean the same; the stride of an axis of one means nothing, nor that of no values.
 bool lie_alike(const at::Tensor& a, const at::Tensor& b) {
   for (std::int64_t axis = 0; axis < a.dim(); ++axis) {
     if (a.numel() > 0 && a.size(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
