@@ -45,8 +45,8 @@ class Replicas {
     ranks_[static_cast<size_t>(rank)].scaling[p] = scaling;
   }
 
-  // Sets whether a parameter takes part in averages, as all do at first. Gradients of passes before it
-  // was left out count no more.
+  // Sets whether a parameter takes part in averages, as all do at first. Gradients of passes before
+  // it was left out count no more.
   void take_part(size_t p, bool takes_part);
 
   // The end of a pass that is reduced: each gradient that a pass has brought to some rank of a
