@@ -67,6 +67,7 @@ MAY_INCLUDE = {
     "cli/run/launched.cpp": ALL_BUT_DDP + LAUNCHER,
     "bench": ALL_BUT_DDP + LIBRARY + ("recorder",),
     "examples": ALL_BUT_DDP + LIBRARY + ("recorder",),
+    "python": ("python", "cli/whole_program.h", "reports/findings", PYTORCH, PROCESS, RANK, WORLD) + JUDGED,
     "cmake": ("cmake",),
     "tests": ALL_BUT_DDP + LIBRARY + ("recorder", "tests"),
 }

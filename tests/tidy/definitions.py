@@ -5,7 +5,7 @@ import re
 from tree import Problem, is_under, line_of
 
 # Each of bench, examples and tests is a program.
-LIBRARIES = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli")
+LIBRARIES = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli")
 
 # A namespace ("" without a name), a type that is defined, or a brace.
 SCOPES = re.compile(r"\bnamespace\s*([\w:]*)\s*\{|"

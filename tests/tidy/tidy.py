@@ -44,7 +44,7 @@ LONG_FILES = {
 # The code that may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RANK + "/injector.cpp", "cli/interrupt.cpp",
                   "train/spawn")
-OUR_CODE = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
+OUR_CODE = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "python", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.
 WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
 # A call at the start of a statement or within an expression, so that no member and no declaration
@@ -52,17 +52,17 @@ WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
 CALLED = r"(?:^|[;{{}}(),&|?!=]|(?<!:):|\breturn\b|\belse\b|\bdo\b)[ \t]*(?:(?:std)?::)?(?:{})[ \t]*\("
 # name -> (what, where, except there, why not)
 BANS = {
-    "exit": (CALLED.format("exit|quick_exit"), OUR_CODE[:-2], (),
+    "exit": (CALLED.format("exit|quick_exit"), OUR_CODE[:-2], ("python/hosted.cpp",),
              "a library throws or returns, it never ends the process"),
     "_exit": (CALLED.format("_exit|_Exit"), OUR_CODE[:-2], ENDS_PROCESSES,
               "only what forks or is told to end a process ends one"),
     "fork": (CALLED.format("fork|vfork"), ("harness", "cli"), (PROCESS + "/single_threaded.cpp",),
              "a fork beside other threads hangs: SingleThreaded::fork() is the proof that there are none"),
-    "sleep": (r"\b(?:sleep|usleep|nanosleep|sleep_for|sleep_until)[ \t]*\(", ("ddp", "tests"),
+    "sleep": (r"\b(?:sleep|usleep|nanosleep|sleep_for|sleep_until)[ \t]*\(", ("ddp", "train", "tests"),
               WAITING, "time orders nothing: wait for the event itself, with a deadline"),
-    "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp",), WAITING,
+    "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp", "train"), WAITING,
                "a thread that nobody waits for is a DetachableCall, of ddp/base/waiting.h"),
-    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), ("train/collectives/print.cpp",),
+    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "train", "reference", "harness"), ("train/collectives/print.cpp",),
               "stdout is the program's: return data and let reports/ render it"),
     "gate": (r"\bstd::c(?:out|err)\b(?!\.flush)", ("cli", "reports"), ("cli/print.cpp", "cli/output/github.cpp"),
              "text may come from a stranger: cli/print.h makes it legible, and no command to GitHub"),
@@ -70,9 +70,9 @@ BANS = {
               "no shell: start the program itself, with its arguments as a list"),
     "rand": (CALLED.format("rand|srand"), OUR_CODE + ("tests",), (),
              "hidden global state: draw from the case's seed"),
-    "harness_only": (r"\bnlohmann\b|\brc::|\brapidcheck\b", ("ddp", "reference"), (),
+    "harness_only": (r"\bnlohmann\b|\brc::|\brapidcheck\b", ("ddp", "train", "reference"), (),
                      "the precompiled header shows JSON and RapidCheck to every file; they are the harness's"),
-    "mt19937": (r"\bmt19937", ("ddp", "scenarios"), (),
+    "mt19937": (r"\bmt19937", ("ddp", "train", "scenarios"), (),
                 "draw from the case's seed, by the documented generator"),
     "assert": (r"(?<!\w)assert[ \t]*\(", OUR_CODE + ("tests",), (),
                "NDEBUG makes it nothing: throw, or use a gtest assertion"),

@@ -31,7 +31,7 @@ REFUSED = {
     r"tell_(?:launcher|github|environment|what_runs)|tells_times|error_told_in|kTelling|unheard": "report, receive, peer_error: the field's verb",
 }
 # Where upstream's words or approved texts force one of these: inside string literals, which no rule here reads.
-OURS = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
+OURS = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
 # Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
 
@@ -62,7 +62,7 @@ def words(tree):
         for word, instead in REFUSED.items():
             for match in re.finditer(rf"(?<!\w)(?:{word})(?!\w)", text):
                 yield Problem(path, line_of(text, match.start()), f"'{match.group()}' is refused: write {instead}")
-        if path in tree.headers and is_under(path, ("ddp", "harness")):
+        if path in tree.headers and is_under(path, ("ddp", "train", "harness")):
             code = re.sub(r"#[^\n]*", "", tree.code(path))
             for match in NO_NAMES.finditer(code):
                 yield Problem(path, line_of(code, match.start()), f"'{match.group()}' is no word of this house")
