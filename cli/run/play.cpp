@@ -213,7 +213,7 @@ int serve(const LaunchedWorld& together, const Zygote& server) {
 }
 
 // The ranks and hosts of the launched world, as text.
-std::string who_came(const LaunchedWorld& together) {
+std::string processes_and_hosts(const LaunchedWorld& together) {
   std::set<std::string> hosts{together.own.host};
   for (const auto& member : together.members) hosts.insert(member.is.host);
   const auto counted = [](size_t count, const std::string& thing, const std::string& more) {
@@ -236,7 +236,7 @@ int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
   auto together = rendezvous_launched(*options.launched, options.rendezvous_timeout,
                                       program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
-  print_to_stderr(who_came(together) + " came together");
+  print_to_stderr("rendezvous of " + processes_and_hosts(together));
   const LaunchedProcesses all{
       options.launched->size, [&](int rank) -> const Handshake& {
         return rank == 0 ? together.own : together.members.at(static_cast<size_t>(rank) - 1).is;

@@ -59,7 +59,7 @@ std::optional<std::string> DataParallelCore::validation_error_to(
   const std::string layers = text_of_layers_over_ranks(*module_, options_.process_group);
   if (layers != "none") {
     return subject + "and SyncBatchNorm (" + layers +
-           "): a rank without inputs cannot stand in for what they exchange in forward";
+           "): a rank without inputs cannot shadow what they exchange in forward";
   }
   if (options_.static_graph) {
     return subject +

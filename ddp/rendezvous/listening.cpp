@@ -114,7 +114,7 @@ std::string listening_address(const Launch& launch, const RendezvousAddress& poi
   throw UsageError(
       "init_process_group: the world of " + std::to_string(launch.position.world_size) +
       " ranks has " + std::to_string(*launch.local_world_size) +
-      " on this host, and its meeting point " + point.address + " is " + address +
+      " on this host, and its rendezvous address " + point.address + " is " + address +
       " here, where no other host comes: give the interface that the hosts have in common as "
       "interface_name or in GLOO_SOCKET_IFNAME, or this host's address as hostname");
 }

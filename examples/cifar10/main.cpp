@@ -119,7 +119,7 @@ void train(const Arguments& arguments) {
   const std::string& path = arguments.text("--checkpoint");
   if (is_seen_by_any_rank(group, path)) {
     lockstep::load_checkpoint(path, group, checkpoint);
-    lockstep::print_rank_0(group, "goes on after epoch ", epoch, " and ", step, " steps");
+    lockstep::print_rank_0(group, "continues after epoch ", epoch, " and ", step, " steps");
   }
 
   const bool augments = arguments.number("--augment") != 0;

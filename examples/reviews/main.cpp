@@ -170,7 +170,7 @@ void train(const Arguments& arguments) {
       best_f1 = score(net, evaluation, recorder, batch).f1;
     }
     lockstep::load_checkpoint(path, group, checkpoint);
-    lockstep::print_rank_0(group, "goes on after epoch ", epoch);
+    lockstep::print_rank_0(group, "continues after epoch ", epoch);
   }
 
   LossLog log(group, batches, arguments.number("--log-steps"));

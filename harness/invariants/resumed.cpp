@@ -96,7 +96,7 @@ Judgement order_continues(const RecordedRun& run, const RecordedRun& before) {
            row.place() + " has the order of " + other.place() +
                " of the run before on every rank, which that run had made before step " +
                std::to_string(*step + 1) +
-               ", where this one goes on; the epoch of its sampler is " + epoch_text(row) +
+               ", where this one continues; the epoch of its sampler is " + epoch_text(row) +
                ", and was " + epoch_text(other) +
                " then: call set_epoch with the epoch of the whole training"});
     }

@@ -59,7 +59,7 @@ class ExamplesCase(unittest.TestCase):
             self.assertLess(float(whole[-1][1]), float(whole[0][1]) / 2)
             self.assertGreater(float(whole[-1][2]), 0.9)
             train("stopped", "1")
-            self.assertIn("goes on after epoch 1 and 10 steps\n", train("stopped", "3"))
+            self.assertIn("continues after epoch 1 and 10 steps\n", train("stopped", "3"))
             with open(self.path("whole.%d.pt" % size), "rb") as one, open(self.path("stopped.%d.pt" % size), "rb") as two:
                 self.assertEqual(one.read(), two.read())
 
@@ -182,7 +182,7 @@ class ExamplesCase(unittest.TestCase):
             f1 = [float(text) for text in re.findall(r", f1 (\S+);", train("all", "5"))]
             self.assertEqual(len(f1), 5)
             train("part", "2")
-            self.assertTrue(train("part", "5").startswith("goes on after epoch 2\nepoch 3: "))
+            self.assertTrue(train("part", "5").startswith("continues after epoch 2\nepoch 3: "))
             kept = ("", ".1", ".2", ".best")
             self.assertEqual(sorted(name for name in os.listdir(self.folder) if name.startswith("all.%d" % size)),
                              ["all.%d%s" % (size, end) for end in kept])

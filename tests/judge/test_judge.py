@@ -86,7 +86,7 @@ class Programs(RecordedCase):
         _, results = self.judged("resumed_at_epoch_zero-2", *after)
         finding = results["data.order_continues"]["findings"][0]
         self.assertEqual(finding["pattern"], "epoch_drawn_before")
-        self.assertIn("which that run had made before step 6, where this one goes on", finding["text"])
+        self.assertIn("which that run had made before step 6, where this one continues", finding["text"])
 
     def test_a_mistake_is_one_failure(self):
         for name in ("early_stop", "other_learning_rate", "bare_forward", "clipped_on_one_rank"):

@@ -116,6 +116,7 @@ MISTAKES = [
      "recorder/a.cpp:1 tests/a_test.cpp:1 tests/a_test.cpp:5"),
     ("words", {"python/a.py": '"""What it does."""\n\nx = 1\n# Of a rank.\n', "tests/a.py": '#!/usr/bin/env python3\n"""Whoever calls."""\n'},
      "python/a.py:1 python/a.py:4 tests/a.py:2"),
+    ("words", {"ddp/a.cpp": 'throw UsageError("the meeting point");\n'}, "ddp/a.cpp:1"),
     ("words", {"ddp/a.cpp": "// A rank is told.\n", "harness/base/a.h": "#pragma once\n// It goes on.\nint a;\n// By itself, by itself.\n"},
      "ddp/a.cpp:1 harness/base/a.h:2 harness/base/a.h:4"),
     ("words", {"recorder/a.cpp": "// A crew.\nstruct Programme;\n", "harness/base/a.cpp": "// of programmes\nint is_told;\nint told_late;\nclass Told;\n"},

@@ -47,7 +47,7 @@ TEST(FailuresOfShadowing, IsRefusedWhereItCannotBeDone) {
             same(2,
                  "DisagreementError: ranks 0 and 1 of 2 cannot take part: join() without "
                  "throw_on_early_termination and SyncBatchNorm ('1'): a rank without inputs cannot "
-                 "stand in for what they exchange in forward"));
+                 "shadow what they exchange in forward"));
 }
 
 // A pass that fails is reported to ranks with inputs, which skip the step; the others stay.
