@@ -21,7 +21,7 @@ from named_files import named_files
 from patterns import patterns
 from reading_path import reading_path
 from tree import Problem, Tree, is_under, line_of
-from words import words
+from words import subjects, words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 RECORDS = tuple(f"{RANK}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
@@ -255,7 +255,7 @@ def places(tree):
 
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder, full_folder,
-         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns, reading_path,
+         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, subjects, long_file, places, patterns, reading_path,
          named_files]
 
 

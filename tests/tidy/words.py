@@ -49,6 +49,39 @@ def headless(text, mark):
         before = line if line.strip() != mark and not line.startswith("#!") else ""
 
 
+# A sentence that opens so: half of one, or one whose subject is a clause.
+OPENS_WITHOUT = re.compile(r"[`'\"(]*(?:Who|Whom|Whose|What|Of|Not|Which|Whether|Whoever|Those that|Nor)\b")
+COMMENT = re.compile(r"^[ ]*(?://|#)(?!!)[ ]?(.*)|^.*[;{},)] +// (.*)")
+SHARE_MOST, SENTENCES_LEAST = 0.015, 60
+SHARED = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli", "bench", "examples", "tests")
+
+
+def sentences(text):
+    """Those of comments."""
+    block = ""
+    for line in text.split("\n") + [""]:
+        said = COMMENT.match(line)
+        words_of_line = (said[1] or said[2] or "").strip() if said else ""
+        if words_of_line and not (said[2] and block):
+            block += " " + words_of_line
+            continue
+        yield from re.split(r"(?<=[.:;!?])\s+(?=[A-Z`])", block.strip()) if block else ()
+        block = words_of_line
+
+
+def subjects(tree):
+    """A few sentences without a subject are notes; many make a reader guess."""
+    folders = {}
+    for path in tree.paths:
+        if (path in tree.cpp or path.endswith(".py")) and is_under(path, SHARED) and not is_under(path, ("tests/tidy", "tests/mutants")):
+            folder = "/".join(path.split("/")[:2 if path.startswith(("harness/", "tests/")) else 1])
+            folders.setdefault(folder, []).extend(sentences(tree.text[path]))
+    for folder, said in folders.items():
+        without = sum(bool(OPENS_WITHOUT.match(each)) for each in said)
+        if len(said) >= SENTENCES_LEAST and without > SHARE_MOST * len(said):
+            yield Problem(folder, 1, f"{without} of {len(said)} sentences of comments have no subject; at most {SHARE_MOST:.1%}")
+
+
 def words(tree):
     """One word for one thing, and where the field has one, the field's."""
     for path in tree.paths:
