@@ -27,7 +27,7 @@ std::vector<Result> by_signature(const Result& result);
 // Failures before inconclusive cases, then by number: the order of signatures in a result.
 bool comes_before(const Result::Found& a, const Result::Found& b);
 
-// The claim of the judged cases out of "bit-equal · real: bounded", whose second part is about
+// The exactness of the judged cases out of "bit-equal · real: bounded", whose second part is about
 // cases whose `values` are real: a part without cases is left out.
 std::string claimed(const std::string& exactness, const Result& result);
 

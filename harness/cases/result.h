@@ -124,7 +124,7 @@ struct Result {
 
 // The cases that a run set out to judge for one result. Shards of one campaign have the same plans.
 struct Planned {
-  std::string scenario, exactness;  // the whole claim, whichever cases run
+  std::string scenario, exactness;  // the scenario's, whichever cases run
   Setting setting;
   int64_t cases = 0;  // in the whole campaign
   std::string hash;   // of all of them

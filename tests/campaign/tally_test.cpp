@@ -33,7 +33,7 @@ TEST(Tally, AScenarioThatWasLeftOutIsASkipWithItsReason) {
   EXPECT_EQ(tally.result().refused, (std::map<std::string, int64_t>{{"no field 'x'", 0}}));
 }
 
-// The claims of cases whose `values` are these, the third one refused.
+// The exactness of cases whose `values` are these, the third one refused.
 std::string claimed(const std::vector<std::string>& values) {
   auto job = toys::job_of(toys::holds_unless_one(), {1, 2, 3});
   job.scenario.exactness = "bit-equal · real: bounded";

@@ -10,7 +10,7 @@ from ranks import play
 
 DEADLINE_S = 120
 WORLDS = (1, 2, 4)
-# Name -> the claims that a run of several ranks gives nothing to judge, and the example with its arguments.
+# Name -> the invariants that a run of several ranks gives nothing to judge, and the example with its arguments.
 NO_DROPOUT, NO_WINDOW, NO_BUFFERS = "random.streams_differ", "gradients.differ_in_no_sync", "buffers.follow_rank_zero"
 CLEAN = {
     "images": ({NO_DROPOUT, NO_WINDOW, NO_BUFFERS}, "cifar10", "--data", "cifar", "--batch", "20", "--epochs", "2"),
@@ -46,7 +46,7 @@ class RecordedCase(unittest.TestCase):
     """`build`, `folder` and `lockstep`, the program, are a derived class's."""
 
     def recorded(self, size, name, *arguments):
-        """{claim: result} of an example, and what the launcher said."""
+        """{invariant: result} of an example, and what the launcher said."""
         folder = tempfile.mkdtemp(dir=self.folder)
         record, report = os.path.join(folder, "run"), os.path.join(folder, "run.json")
         _, said = run([self.lockstep, "launch", "--record", record, "-n", str(size), "--", os.path.join(self.build, name),
@@ -67,14 +67,14 @@ class RecordedCase(unittest.TestCase):
                     results, said = self.recorded(size, *command)
                     self.assertEqual({each["result"] for each in results.values()}, {"pass", "skip"}, (results, said))
                     if size > 1:
-                        self.assertEqual({claim for claim, each in results.items() if each["result"] == "skip"}, skipped)
+                        self.assertEqual({invariant for invariant, each in results.items() if each["result"] == "skip"}, skipped)
 
     def test_each_usual_mistake_is_caught_and_named(self):
-        for wrong, (claim, pattern) in MISTAKES.items():
+        for wrong, (invariant, pattern) in MISTAKES.items():
             with self.subTest(mistake=wrong):
                 results, said = self.recorded(2, "recorded", "--wrong", wrong)
-                found = results[claim]["findings"] + results[claim].get("remarks", [])
-                self.assertEqual(results[claim]["result"], "pass" if wrong in REMARKS else "fail", said)
+                found = results[invariant]["findings"] + results[invariant].get("remarks", [])
+                self.assertEqual(results[invariant]["result"], "pass" if wrong in REMARKS else "fail", said)
                 self.assertEqual(found[0]["pattern"], pattern, found)
 
     def test_a_rank_that_is_killed_leaves_what_it_recorded(self):

@@ -46,7 +46,7 @@ class Killed(unittest.TestCase):
         return result.stdout + result.stderr
 
     def judge(self, name):
-        """The process that judged, and its results by claim; none where it refuses the folder."""
+        """The process that judged, and its results by invariant; none where it refuses the folder."""
         report = os.path.join(self.folder, "%s.json" % name)
         result = self.run_lockstep("judge", name, "--json", report)
         if result.returncode == 2:
@@ -75,7 +75,7 @@ class Killed(unittest.TestCase):
                 self.assertIn(result.returncode, (1, 3), said)
                 self.assertRegex(said, r"rank 1 (stopped .* without an ending|left no file)")
                 self.assertIn(results["run.is_recorded_whole"]["result"], ("fail", "inconclusive", "skip"), said)
-                failed = [claim for claim, each in results.items() if each["result"] == "fail"]
+                failed = [invariant for invariant, each in results.items() if each["result"] == "fail"]
                 self.assertTrue(set(failed) <= {"run.is_recorded_whole", "collectives.have_one_order"}, said)
 
     def test_what_one_rank_did_not_record_is_not_compared(self):
@@ -84,9 +84,9 @@ class Killed(unittest.TestCase):
                 with open(os.path.join(self.folder, str(at), "rank1.history"), "rb") as file:
                     history = file.read()
                 _, results = self.judge(at)
-                for claim, record in NEEDS.items() if results else ():
+                for invariant, record in NEEDS.items() if results else ():
                     if record not in history:
-                        self.assertNotEqual(results[claim]["result"], "pass", claim)
+                        self.assertNotEqual(results[invariant]["result"], "pass", invariant)
 
     def test_it_is_traced(self):
         for at in self.moments:

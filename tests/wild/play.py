@@ -64,8 +64,8 @@ def row_of(arguments, program, folder):
     code, recorded_seconds, said = play(arguments.python, program, os.path.join(folder, "recorded"), "-m", "lockstep_recorder",
                                         "--record", record)
     verdict, results, story = judged(arguments.lockstep, record, os.path.join(folder, "report.json"))
-    failed = [claim for claim, each in results.items() if each["result"] == "fail"]
-    skipped = [claim for claim, each in results.items() if each["result"] == "skip"]
+    failed = [invariant for invariant, each in results.items() if each["result"] == "fail"]
+    skipped = [invariant for invariant, each in results.items() if each["result"] == "skip"]
     if code != plain or verdict not in (0, 1, 3, 77):
         print(said[-2000:], story[-2000:], sep="\n", file=sys.stderr)
     cells = [os.path.basename(program)[:-3], f"{package} {version_of(arguments.python, package)}",

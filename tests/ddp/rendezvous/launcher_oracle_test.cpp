@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-// Claim: every environment, half-set and mixed ones too, is read as the table of
+// Every environment, half-set and mixed ones too, is read as the table of
 // ddp/rendezvous/launcher.h says, and what is missing is named in full. Checked against an oracle
 // of its own, which knows only which variables are set, for every subset of each family's variables
 // (absent, empty or set) and of each pair of families. Not covered: values that vary over the ranks
