@@ -8,7 +8,7 @@ import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.environ.get("LOCKSTEP_PROGRAM", "")
-OF_THE_TREE = {"setup", "build", "test", "docs"}  # of ./lockstep, which its usage lists
+OF_THE_TREE = {"setup", "build", "test", "docs", "faults"}  # of ./lockstep, which its usage lists
 
 
 def read(*names):

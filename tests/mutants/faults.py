@@ -14,7 +14,17 @@ backend is named), shrinks what failed ([shrinking.md](shrinking.md)), and write
 fields that differ from their defaults. *Case* is the number of the drawn case that failed first, *seconds* what all
 cases took until then, its second run included, *down* the steps from there to the smallest case, and *runs* the cases
 tried on the way.
+
+`./lockstep faults --diff A..B` asks the same of any change of the library: it takes back each hunk of a correction in a
+clone, builds it, plays the catalogue in simulated worlds, and says what escaped, then what could not be built or applied,
+then what was caught, by which scenario, on which case, and on which smallest one. `./lockstep faults --patch FILE` plants
+a mistake that you have in mind.
+
+`tests/mutants/auto.py` draws small mistakes by a seed instead (a comparison changed, a statement left out, ...), builds
+hundreds of them into one program, and plays each.
 """
+DRAWN = "## Mutants that are drawn\n"
+WRITTEN = "## Mutants that are written\n"
 COLUMNS = """| mutant | mistake | caught by | as | smallest case | case | seconds | down | runs |
 |---|---|---|---|---|---:|---:|---:|---:|
 """
@@ -23,6 +33,39 @@ LINE = re.compile(r"^\| `([^`]+)` \| .* \| `([^`]+)` \| [^|]* \| .* \| *\d+ \|.*
 
 def listed(named, mutants):
     return f"Listed are {named} of {mutants} mutants, those that were tried."
+
+
+def survives(row):
+    """True of an automatic mutant that counts and that nothing caught (auto.py writes the rows)."""
+    return not row["caught_by"] and not row["is_equivalent"]
+
+
+def is_caught_by_scenario(row):
+    return bool(row["caught_by"]) and row["as"] != "unit test"
+
+
+def scores(rows):
+    """A line for each file: of those that count, how many scenarios, unit tests and nothing caught."""
+    counted = [row for row in rows if not row["is_equivalent"]]
+    lines = []
+    for file in sorted({row["file"] for row in counted}) + [""]:
+        of_it = [row for row in counted if row["file"] == file or not file]
+        by_scenario = sum(map(is_caught_by_scenario, of_it))
+        left = sum(map(survives, of_it))
+        lines.append(f"| {f'`{file}`' if file else 'all'} | {len(of_it)} | {by_scenario} | {len(of_it) - by_scenario - left} | {left} |")
+    return "\n".join(lines)
+
+
+def automatic(rows, seed):
+    """The section of the mutants that auto.py drew: those that survive first."""
+    left = "".join(f"| `{row['file']}:{row['line']}` | {row['operator']} | `{cell(row['before'])}` | `{cell(row['after'])}` | "
+                   f"{'nothing' if not row['reached_by'] else len(row['reached_by'])} |\n" for row in rows if survives(row))
+    same = sum(row["is_equivalent"] for row in rows)
+    return (f"{DRAWN}\n`tests/mutants/auto.py --seed {seed}` drew {len(rows)} that compile, of which {same} change nothing "
+            "(`tests/mutants/automatic/equivalent.toml` says why).\nThe *survivors*, with how many scenarios reach each:\n\n"
+            "| place | operator | before | after | reached by |\n|---|---|---|---|---:|\n" + left +
+            "\nBy file: how many count, and how many of them a scenario, only a unit test and nothing caught.\n\n"
+            "| file | mutants | scenario | unit test | survive |\n|---|---:|---:|---:|---:|\n" + scores(rows) + "\n\n")
 
 
 def place_of(caught):
@@ -66,12 +109,16 @@ def line(mutant, place, outcome):
 class Page:
     def __init__(self):
         self.lines = {}  # by mutant and place
+        self.automatic = ""  # the section of auto.py
 
     @classmethod
     def read(cls, path):
         """Reads the page; one that is not there, or has no such lines, gives nothing."""
         page = cls()
-        for text in path.read_text().splitlines() if path.exists() else []:
+        whole = path.read_text() if path.exists() else ""
+        if DRAWN in whole:
+            page.automatic = whole[whole.index(DRAWN):whole.index(WRITTEN)]
+        for text in whole.splitlines():
             found = LINE.match(text)
             if found:
                 page.lines[found[1], found[2]] = text
@@ -98,4 +145,4 @@ class Page:
         plus = "\nA `+` says that the time for shrinking ended the search.\n" if any("+ |" in text for text in lines) else ""
         named = len({name for name, _ in self.lines})
         count = "\n" + listed(named, mutants) + "\n\n"
-        path.write_text(HEAD + count + COLUMNS + "\n".join(lines) + "\n" + plus)
+        path.write_text(HEAD + "\n" + self.automatic + WRITTEN + count + COLUMNS + "\n".join(lines) + "\n" + plus)

@@ -17,104 +17,17 @@ With --seeds a mutant has to be caught from each of them, and with --cases among
 """
 
 import argparse
-import dataclasses
-import json
 import pathlib
-import re
-import subprocess
 import sys
 
 import faults
 import mutant
-
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-BACKENDS = mutant.BACKENDS
-# On GPUs connecting takes seconds, so worlds are kept, and of drawn cases there are fewer.
-ON_GPUS = ("--tier", "warm", "--world", "2", "--cases", "40", "--timeout", "120")
-
-
-def run(*command, **options):
-    return subprocess.run([str(part) for part in command], text=True, capture_output=True, **options)
-
-
-def must(*command, **options):
-    done = run(*command, **options)
-    if done.returncode != 0:
-        sys.exit(f"try.py: {' '.join(map(str, command))} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
+from tree import NO_FAILURE, ROOT, Tree
 
 
 def expectations(planted, backends):
     """The expectations that a mutant states for these backends."""
     return [caught for caught in planted.caught_by if caught.backend in backends]
-
-
-def libtorch_of(cache):
-    """For a clone: the LibTorch that this tree's own build was told of, or found."""
-    found = re.search(r"^LOCKSTEP_TORCH:\w+=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
-    return [f"-DLOCKSTEP_TORCH={found[1]}"] if found else []
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """The result of one scenario in a run."""
-
-    result: str
-    pattern: str
-    text: str
-    seconds: float
-    failure: dict  # as in run.json; empty where there is none
-
-    @classmethod
-    def of(cls, result):
-        first = (result["findings"] or [{"pattern": "", "text": ""}])[0]
-        return cls(result["result"], first["pattern"], first["text"].split("\n")[0], result["seconds"],
-                   result.get("failure", {}))
-
-
-class Tree:
-    """A clone in which mutants are planted, built and run, one after the other."""
-
-    def __init__(self, folder, jobs, preset, needs_nccl, cases):
-        self.folder, self.jobs, self.built = folder, jobs, folder / "build" / preset
-        self.how_many = ("--cases", cases) if cases else ()
-        self.targets = ["lockstep", "lockstep_harness_nccl"] if needs_nccl else ["lockstep"]
-        if not (folder / ".git").exists():
-            must("git", "clone", "--quiet", ROOT, folder)
-            (folder / ".venv").symlink_to(ROOT / ".venv")
-        must("git", "-C", folder, "fetch", "--quiet", ROOT, "HEAD")
-        must("git", "-C", folder, "reset", "--quiet", "--hard", "FETCH_HEAD")
-        must("cmake", "--preset", preset, *libtorch_of(ROOT / "build/release/CMakeCache.txt"),
-             *(["-DLOCKSTEP_NCCL=ON"] if needs_nccl else []), cwd=folder)
-
-    def build(self):
-        done = run("ninja", "-C", self.built, "-j", self.jobs, *self.targets)
-        return "" if done.returncode == 0 else done.stdout[-1500:]
-
-    def play(self, places, seed, shrinks=False):
-        """{(scenario, backend): Outcome} of a run of these."""
-        results = {}
-        for backend in sorted({backend for _, backend in places}):
-            scenarios = sorted({scenario for scenario, at in places if at == backend})
-            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios, seed, shrinks).items()}
-        return results
-
-    def play_on(self, backend, scenarios, seed, shrinks):
-        out = self.folder / "build/run"
-        report = self.folder / "build/run.json"
-        report.unlink(missing_ok=True)
-        how = ("--tier", BACKENDS[backend], "--timeout", "10") if backend in BACKENDS else ON_GPUS
-        how += () if backend == "memory" else ("--backend", backend)
-        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", seed, "-q", "--out", out,
-                   "--json", report, *how, *self.how_many, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
-        run("rm", "-rf", out)
-        if not report.exists():
-            sys.exit(f"try.py: the run wrote no report:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return {result["scenario"]: Outcome.of(result) for result in json.loads(report.read_text())["results"]}
-
-    def restore(self):
-        must("git", "-C", self.folder, "checkout", "--quiet", ".")
 
 
 def tried(tree, planted, backends, seeds, page):
@@ -134,7 +47,7 @@ def tried(tree, planted, backends, seeds, page):
     for seed, each in [(seed, each) for seed in seeds for each in wanted]:
         outcome = by_seed[seed][each.scenario, each.backend]
         # A world that hangs on GPUs may do so for reasons of its own.
-        unclear = ("pass", "skip", "inconclusive") + (() if each.backend in BACKENDS else ("hang",))
+        unclear = NO_FAILURE + (() if each.backend in mutant.BACKENDS else ("hang",))
         as_said = outcome.result not in unclear and (not each.pattern or each.pattern == outcome.pattern)
         caught = caught and as_said
         word = "caught" if as_said else "ESCAPED" if outcome.result == "pass" else "MISNAMED"
@@ -157,7 +70,7 @@ def main():
     parser.add_argument("--cases")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
-    backends, seeds = (arguments.backend,) if arguments.backend else BACKENDS, arguments.seeds.split(",")
+    backends, seeds = (arguments.backend,) if arguments.backend else mutant.BACKENDS, arguments.seeds.split(",")
     mutants = mutant.load_all()
     count = len(mutants)
     unknown = set(arguments.names) - {each.name for each in mutants}

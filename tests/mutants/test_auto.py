@@ -1,0 +1,181 @@
+"""Automatic mutants: each changes one thing where it may, one build has them all, and what does not compile is left out."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import auto  # noqa: E402
+import cpp_mutants  # noqa: E402
+import faults  # noqa: E402
+import schemata  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SAMPLE = r"""
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+constexpr int kMost = 3;  // 4 > 2 && 5
+enum class Kind { one = 1, two = 2 };
+static_assert(kMost == 3);
+
+int of(Kind kind) {
+  switch (kind) {
+    case Kind::one:
+      return 1;
+    default:
+      return 2;
+  }
+}
+
+struct Counter {
+  explicit Counter(int begin) : found{begin}, text("a < b") {}
+  int count(const std::vector<int>& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] > 0 && all[i] <= kMost) found += 1;
+    }
+    const auto is_odd = [](int each) { return each % 2 == 1; };
+    const auto odd = std::count_if(all.begin(), all.end(), is_odd);
+    if (odd == 0) return -1;
+    return minus(found, 10);
+  }
+  static int minus(int a, int b) { return a - b; }
+  int found;
+  std::string text;
+};
+
+int repeated(int times, const std::string& text) { return times + static_cast<int>(text.size()); }
+int never_called() { return repeated(2, "two"); }
+}  // namespace
+
+int main() {
+  std::printf("%d\n", Counter(0).count({1, 2, 3, 0, 5}) + of(Kind::one));
+}
+"""
+# By operator and what is seen of the mutant; the right program prints -6.
+PRINTS = {
+    ("comparison changed", "all[i] >= 0"): -5,
+    ("comparison changed", "all[i] < kMost"): -7,
+    ("and/or swapped", "all[i] > 0 || all[i] <= kMost"): -4,
+    ("condition negated", "(!(odd == 0))"): 0,
+    ("branch never taken", "(false)"): -9,
+    ("statement dropped", ""): -9,
+    ("constant changed", "found += 2;"): -3,
+    ("constant changed", "minus(found, 11)"): -7,
+    ("argument swapped", "minus(10, found)"): 8,
+    ("arithmetic changed", "found -= 1;"): -12,
+    ("bound moved", "all.size() - 1"): -6,
+    ("constant changed", "return 0;"): -7,
+}
+
+
+class Automatic(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.source = pathlib.Path(cls.folder.name) / "sample.cpp"
+        every = dict(enumerate(cpp_mutants.mutants_of("sample.cpp", SAMPLE), 1))
+        cls.text, said = cls.built(every)
+        cls.bad = schemata.do_not_compile(said, {"sample.cpp": cls.text})
+        cls.mutants = {number: each for number, each in every.items() if number not in cls.bad}
+        cls.dropped = [every[number] for number in cls.bad]
+        cls.text, cls.said = cls.built(cls.mutants)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def built(cls, mutants):
+        text = schemata.Rewritten(SAMPLE, mutants).whole()
+        cls.source.write_text(text)
+        done = subprocess.run([os.environ.get("CXX", "clang++"), "-std=c++20", "-O0", f"-I{ROOT}", "-ferror-limit=0", "-o",
+                               str(cls.source.with_suffix("")), str(cls.source)], capture_output=True, text=True)
+        return text, done.stderr
+
+    def prints(self, number):
+        environment = os.environ | {"LOCKSTEP_MUTANT": str(number),
+                                    "LOCKSTEP_MUTANTS_REACHED": str(self.source.with_suffix(".reached"))}
+        done = subprocess.run([str(self.source.with_suffix(""))], env=environment, capture_output=True, text=True, timeout=60)
+        return int(done.stdout)
+
+    def test_WhatCompilesIsBuiltAndTheRestIsKnownFromTheErrors(self):
+        self.assertEqual(self.said, "")
+        self.assertIn(("argument swapped", 'repeated("two", 2)'), {(each.operator, each.after) for each in self.dropped})
+        self.assertGreater(len(self.mutants), 3 * len(self.dropped))
+
+    def test_NoneIsChosenUnlessTheEnvironmentSaysSo(self):
+        self.assertEqual(self.prints(0), -6)
+
+    def test_EachDoesWhatItsTextSays(self):
+        for (operator, after), printed in PRINTS.items():
+            found = {self.prints(number) for number, each in self.mutants.items()
+                     if each.operator == operator and (after in each.after if after else "found += 1" in each.before)
+                     and (after != "(false)" or "kMost" in each.before)}
+            self.assertEqual(found, {printed}, (operator, after))
+
+    def test_OnlyWhatRunsIsReached(self):
+        self.source.with_suffix(".reached").unlink(missing_ok=True)
+        self.assertEqual(self.prints(-1), -6)
+        ones = self.source.with_suffix(".reached").read_bytes()
+        reached = {number for number, one in enumerate(ones) if one}
+        in_vain = {number for number, each in self.mutants.items() if "repeated(" in each.before}
+        self.assertTrue(in_vain)
+        self.assertFalse(reached & in_vain)
+        self.assertTrue(reached & {number for number, each in self.mutants.items() if "kMost" in each.before})
+
+    def test_WhatIsNoCodeThatRunsIsLeftAlone(self):
+        lines = SAMPLE.splitlines()
+        mutated = {each.line for each in self.mutants.values()} | {each.line for each in self.dropped}
+        for text in ("constexpr", "enum class", "static_assert", "case Kind", "default:", "explicit Counter", "#include"):
+            at = {number for number, line in enumerate(lines, 1) if text in line}
+            self.assertTrue(at and not at & mutated, text)
+
+    def test_AFunctionWithoutANameHasMutantsOfItsOwn(self):
+        self.assertTrue(any("each % 2" in each.before for each in self.mutants.values()))
+
+    def test_ASeedDrawsTheSameOnesAgain(self):
+        keys = [[each.key() for each in auto.drawn(ROOT, ["ddp/sampler/*.cpp"], seed, 20)] for seed in (1, 1, 2)]
+        self.assertEqual(keys[0], keys[1])
+        self.assertNotEqual(keys[0], keys[2])
+
+
+class Listed(unittest.TestCase):
+    def test_AnEquivalentOneIsInTheTreeAndHasAReason(self):
+        for each in auto.tomllib.loads((ROOT / "tests/mutants/automatic/equivalent.toml").read_text())["mutant"]:
+            self.assertTrue(each["reason"].strip(), each)
+            found = cpp_mutants.mutants_of(each["file"], (ROOT / each["file"]).read_text())
+            self.assertIn((each["operator"], each["before"], each["after"]),
+                          {(one.operator, one.before, one.after) for one in found})
+
+    def test_EveryFileOfTheLibraryIsRead(self):
+        for path in sorted((ROOT / "ddp").rglob("*.cpp")):
+            cpp_mutants.mutants_of(str(path), path.read_text())
+
+    def row(self, **changed):
+        return {"number": 1, "file": "ddp/a.cpp", "line": 3, "operator": "comparison changed", "before": "a < b",
+                "after": "a <= b", "is_equivalent": False, "caught_by": "", "as": "", "reached_by": []} | changed
+
+    def test_ThePageHasSurvivorsFirstAndKeepsThem(self):
+        rows = [self.row(caught_by="gradients.match", **{"as": "fail one"}), self.row(line=4),
+                self.row(line=5, is_equivalent=True), self.row(line=6, caught_by="A.B", **{"as": "unit test"})]
+        page = faults.Page()
+        page.automatic = faults.automatic(rows, 7)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "faults.md"
+            page.write(path, 60)
+            again = faults.Page.read(path)
+            self.assertEqual(again.automatic, page.automatic)
+            self.assertLess(path.read_text().index("ddp/a.cpp:4"), path.read_text().index(faults.WRITTEN))
+        self.assertNotIn("a.cpp:5", page.automatic)
+        self.assertIn("| all | 3 | 1 | 1 | 1 |", page.automatic)
+
+
+if __name__ == "__main__":
+    unittest.main()
