@@ -19,11 +19,16 @@ void refuse_unknown(const std::string& at, const std::string& name,
                      did_you_mean(name, known) + "; known: " + joined(known, ", "));
 }
 
-void refuse_absent(const std::string& at, const std::string& name) {
-  throw FieldError(at + ": has no '" + name + "'");
+bool is_choice(std::string_view value, const Allowed& allowed) {
+  return allowed.choices.empty() ||
+         std::ranges::find(allowed.choices, value) != allowed.choices.end();
 }
 
-int64_t whole_number(const Json& json, const Allowed& allowed, const std::string& at) {
+namespace {
+
+using Kind = Type::Kind;
+
+void check_whole(const Json& json, const Allowed& allowed, const std::string& at) {
   if (!json.is_number_integer()) refuse(at, json, "a whole number");
   const auto value = json.get<int64_t>();
   if (json.is_number_unsigned() && value < 0) refuse(at, json, "a number below 2^63");
@@ -33,15 +38,9 @@ int64_t whole_number(const Json& json, const Allowed& allowed, const std::string
   if (value > allowed.most)
     throw FieldError(at + ": " + std::to_string(value) + " is too large; the most is " +
                      std::to_string(allowed.most));
-  return value;
 }
 
-bool is_choice(std::string_view value, const Allowed& allowed) {
-  return allowed.choices.empty() ||
-         std::ranges::find(allowed.choices, value) != allowed.choices.end();
-}
-
-void check(const std::string& value, const Allowed& allowed, const std::string& at) {
+void check_text(const std::string& value, const Allowed& allowed, const std::string& at) {
   if (value.size() > allowed.bytes_most)
     throw FieldError(at + ": a text of " + std::to_string(value.size()) +
                      " bytes is too long; the longest has " + std::to_string(allowed.bytes_most));
@@ -59,24 +58,150 @@ void check_length(const Json& list, const Allowed& allowed, const std::string& a
                      " is too long; the longest has " + std::to_string(allowed.longest));
 }
 
-// The simplest word, then the choices before `value`; none where choices have no order.
-std::vector<std::string> smaller_words(const std::string& value, const std::string& simplest,
-                                       const Allowed& allowed) {
-  if (!allowed.is_ordered) return {};
-  std::vector<std::string> words{simplest};
-  for (const auto choice : allowed.choices) {
-    if (choice == value) break;
-    if (choice != simplest) words.emplace_back(choice);
-  }
-  return words;
-}
-
 // A name is quoted in errors and reports.
 void check_name(const std::string& name, const std::string& at) {
   constexpr size_t kBytesMost = 200;
   if (name.empty() || name.size() > kBytesMost || !is_one_line(name))
     throw FieldError(at + ": " + excerpt(Json(name).dump(-1, ' ', true)) +
                      " is no name: one line of 1 to " + std::to_string(kBytesMost) + " bytes");
+}
+
+void* part_of(void* value, const Member& member) {
+  return static_cast<char*>(value) + member.at;
+}
+const void* part_of(const void* value, const Member& member) {
+  return static_cast<const char*>(value) + member.at;
+}
+
+void read_object(const Type& type, const Json& json, void* value, const std::string& at,
+                 Absent absent) {
+  if (!json.is_object()) refuse(at, json, "an object");
+  for (const auto& item : json.items()) {
+    const auto is_it = [&](const Member& member) { return item.key() == member.name; };
+    if (std::any_of(type.members.begin(), type.members.end(), is_it)) continue;
+    std::vector<std::string> known;
+    for (const auto& member : type.members) known.emplace_back(member.name);
+    refuse_unknown(at, item.key(), known);
+  }
+  for (const auto& member : type.members) {
+    const auto found = json.find(member.name);
+    if (found != json.end())
+      read(*member.type, *found, part_of(value, member), member.allowed, at + "." + member.name,
+           absent);
+    else if (absent == Absent::is_refused && member.type->kind != Kind::optional)
+      throw FieldError(at + ": has no '" + member.name + "'");
+  }
+}
+
+void read_list(const Type& type, const Json& json, void* value, const Allowed& allowed,
+               const std::string& at, Absent absent) {
+  if (!json.is_array()) refuse(at, json, "a list");
+  check_length(json, allowed, at);
+  type.clear(value);
+  for (size_t i = 0; i < json.size(); ++i)
+    read(*type.part, json[i], type.add(value, ""), allowed, at + "[" + std::to_string(i) + "]",
+         absent);
+}
+
+void read_map(const Type& type, const Json& json, void* value, const Allowed& allowed,
+              const std::string& at, Absent absent) {
+  if (!json.is_object()) refuse(at, json, "an object");
+  check_length(json, allowed, at);
+  type.clear(value);
+  for (const auto& item : json.items()) {
+    check_name(item.key(), at);
+    read(*type.part, item.value(), type.add(value, item.key()), allowed, at + "." + item.key(),
+         absent);
+  }
+}
+
+void check_plain(Kind kind, const Json& json, const Allowed& allowed, const std::string& at) {
+  if (kind == Kind::whole) return check_whole(json, allowed, at);
+  if (kind == Kind::truth && !json.is_boolean()) refuse(at, json, "true or false");
+  if (kind == Kind::real && !json.is_number()) refuse(at, json, "a number");
+  if (kind == Kind::seed && !json.is_number_unsigned())
+    refuse(at, json, "a whole number of at least 0");
+  if (kind != Kind::text && kind != Kind::word) return;
+  if (!json.is_string()) refuse(at, json, "a string");
+  check_text(json.get_ref<const std::string&>(), allowed, at);
+}
+
+}  // namespace
+
+Json written(const Type& type, const void* value) {
+  if (type.get) return type.get(value);
+  Json json = type.kind == Kind::list ? Json::array() : Json::object();
+  for (const auto& member : type.members) {
+    auto part = written(*member.type, part_of(value, member));
+    if (!part.is_null() || member.type->kind != Kind::optional) json[member.name] = std::move(part);
+  }
+  if (type.kind == Kind::optional) json = Json();
+  if (type.each)
+    type.each(value, [&](const std::string& name, const void* part) {
+      if (type.kind == Kind::list)
+        json.push_back(written(*type.part, part));
+      else if (type.kind == Kind::map)
+        json[name] = written(*type.part, part);
+      else
+        json = written(*type.part, part);
+    });
+  return json;
+}
+
+void read(const Type& type, const Json& json, void* value, const Allowed& allowed,
+          const std::string& at, Absent absent) {
+  switch (type.kind) {
+    case Kind::object:
+      return read_object(type, json, value, at, absent);
+    case Kind::list:
+      return read_list(type, json, value, allowed, at, absent);
+    case Kind::map:
+      return read_map(type, json, value, allowed, at, absent);
+    case Kind::optional:
+      return read(*type.part, json, type.add(value, ""), allowed, at, absent);
+    default:
+      check_plain(type.kind, json, allowed, at);
+      if (!type.set(value, json)) refuse(at, json, "a number that fits its field");
+  }
+}
+
+std::string unmet(const Type& type, const void* value) {
+  std::string why = type.unmet ? type.unmet(value) : "";
+  for (const auto& member : type.members)
+    if (why.empty()) why = unmet(*member.type, part_of(value, member));
+  if (type.each)
+    type.each(value, [&](const std::string&, const void* part) {
+      if (why.empty()) why = unmet(*type.part, part);
+    });
+  return why;
+}
+
+Cost cost_within(Cost outer, Cost inner) {
+  return outer == Cost::shape ? inner : outer;
+}
+
+namespace {
+
+void add_leaves(const Type& type, const std::string& path, const Allowed& allowed, Cost cost,
+                std::vector<Leaf>& leaves) {
+  static const std::map<Kind, Leaf::Type> kTypes = {
+      {Kind::whole, Leaf::Type::whole}, {Kind::seed, Leaf::Type::seed},
+      {Kind::real, Leaf::Type::real},   {Kind::truth, Leaf::Type::truth},
+      {Kind::text, Leaf::Type::word},   {Kind::word, Leaf::Type::word},
+      {Kind::list, Leaf::Type::list}};
+  if (type.kind != Kind::object)
+    return leaves.push_back({path, kTypes.at(type.kind), allowed, cost});
+  for (const auto& member : type.members)
+    add_leaves(*member.type, (path.empty() ? "" : path + ".") + member.name, member.allowed,
+               cost_within(cost, member.cost), leaves);
+}
+
+}  // namespace
+
+std::vector<Leaf> leaves_of(const Type& type) {
+  std::vector<Leaf> leaves;
+  add_leaves(type, "", Allowed{}, Cost::shape, leaves);
+  return leaves;
 }
 
 }  // namespace fields

@@ -1,5 +1,6 @@
 // One field list for each struct, which gives everything a case can do: JSON both ways, refusal of
-// unknown names and values by path, --set, and shrinking by value.
+// unknown names and values by path, --set, and shrinking by value. Templates make a description of
+// the struct, once; functions of the description do all the rest.
 //
 //   struct Sampling {
 //     WorldSpec world; int64_t length = 1; bool shuffle = true;
@@ -21,10 +22,9 @@
 #include "harness/base/json.h"
 #include "harness/base/words.h"
 
-#include <rapidcheck.h>
-
 #include <chrono>
 #include <concepts>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -88,21 +88,6 @@ constexpr Allowed at_most(size_t longest, Allowed elements) {
 enum class Cost { world, shape, injections, schedule, numbers };
 
 namespace fields {
-
-template <class T>
-struct IsVector : std::false_type {};
-template <class T>
-struct IsVector<std::vector<T>> : std::true_type {};
-
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-
-template <class T>
-struct IsMap : std::false_type {};
-template <class T>
-struct IsMap<std::map<std::string, T>> : std::true_type {};
 
 template <class T>
 struct ElementOf {
@@ -172,13 +157,14 @@ T from_json(const Json& json, const std::string& at, Absent absent = Absent::kee
 template <Fielded T>
 std::string unmet_precondition(const T& value);
 
-// Every value one step smaller, cheapest reading first; none of a default constructed value. A
-// number close to its default has every value between as a step, a number far from it halves its
-// distance; a seed (unsigned), whose values have no order, has the first few. A word has the
-// choices before it, if they are ordered. A list has itself without any of its chunks, then each
-// element one step smaller.
+// Every value one step smaller, as JSON, cheapest reading first; none of a default constructed
+// value. A number close to its default has every value between as a step, a number far from it
+// halves its distance; a seed (unsigned), whose values have no order, has the first few. A word has
+// the choices before it, if they are ordered. A list has itself without any of its chunks, then
+// each element one step smaller. A step that the limits of a field forbid is left out, so that
+// every one is a case.
 template <Fielded T>
-rc::Seq<T> smaller_by_field(const T& value);
+std::vector<Json> smaller_by_field(const T& value);
 
 // A field that is no struct, whichever struct it is in.
 struct Leaf {

@@ -4,6 +4,8 @@
 
 #include "harness/verdict/verdict.h"
 
+#include <rapidcheck.h>
+
 #include <functional>
 
 namespace lockstep {

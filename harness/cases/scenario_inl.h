@@ -11,9 +11,10 @@ template <CaseType C>
 Scenario scenario(Spec<C> given) {
   const auto spec = std::make_shared<const Spec<C>>(std::move(given));
   const auto defaults = std::make_shared<const Json>(to_json(C{}));
-  const auto erased = [spec, defaults](const C& c) {
-    return Case{spec->name, with_defaults(spec->unused, to_json(c), *defaults)};
+  const auto with_own = [spec, defaults](Json value) {
+    return Case{spec->name, with_defaults(spec->unused, std::move(value), *defaults)};
   };
+  const auto erased = [with_own](const C& c) { return with_own(to_json(c)); };
   const auto typed = [](const Case& c) { return from_json<C>(c.value, "case"); };
   Scenario out;
   out.name = spec->name;
@@ -47,10 +48,9 @@ Scenario scenario(Spec<C> given) {
     auto why = unmet_precondition(value);
     return why.empty() && spec->precondition ? spec->precondition(value) : why;
   };
-  out.smaller = [erased, typed](const Case& c) {
+  out.smaller = [with_own, typed](const Case& c) {
     std::vector<Case> all;
-    auto candidates = smaller_by_field(typed(c));
-    while (auto candidate = candidates.next()) all.push_back(erased(*candidate));
+    for (auto& value : smaller_by_field(typed(c))) all.push_back(with_own(std::move(value)));
     return all;
   };
   for (auto& leaf : leaves_of<C>())

@@ -27,8 +27,8 @@ struct Costly {
 
 TEST(FieldCosts, StepsComeInOrderOfTheirCostAndThenOfTheList) {
   std::vector<std::string> steps;
-  auto candidates = smaller_by_field(Costly{Word::c, {1, 2}, true});
-  while (const auto candidate = candidates.next()) steps.push_back(to_json(*candidate).dump());
+  for (const auto& step : smaller_by_field(Costly{Word::c, {1, 2}, true}))
+    steps.push_back(step.dump());
   EXPECT_EQ(steps,
             (std::vector<std::string>{R"({"seed":"c","world":{"delay":1,"size":1},"flag":true})",
                                       R"({"seed":"c","world":{"delay":1,"size":2},"flag":false})",

@@ -48,8 +48,8 @@ TEST(Words, OfAFieldAreThoseThatItAllows) {
 
 TEST(Words, GetSmallerInTheOrderInWhichTheirFieldListsThem) {
   std::vector<std::string> steps;
-  auto candidates = smaller_by_field(Listed{{Word::one, Word::last}, Word::throw_});
-  while (const auto candidate = candidates.next()) steps.push_back(to_json(*candidate).dump());
+  for (const auto& step : smaller_by_field(Listed{{Word::one, Word::last}, Word::throw_}))
+    steps.push_back(step.dump());
   EXPECT_EQ(steps,
             (std::vector<std::string>{
                 R"({"words":[],"word":"throw"})", R"({"words":[],"word":"throw"})",

@@ -18,8 +18,8 @@ TEST(Options, SurviveTheirJson) {
 }
 
 TEST(Options, TheDefaultsAreTheSmallest) {
-  EXPECT_FALSE(smaller_by_field(WrapOptions{}).next());
-  EXPECT_FALSE(smaller_by_field(ShardOptions{}).next());
+  EXPECT_TRUE(smaller_by_field(WrapOptions{}).empty());
+  EXPECT_TRUE(smaller_by_field(ShardOptions{}).empty());
 }
 
 TEST(Options, ValuesThatMeanNothingAreRefusedByPath) {
