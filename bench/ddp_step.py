@@ -199,7 +199,7 @@ def peaks(sides, model, steps):
     return bare, added
 
 
-def told_of_memory(model, bare, added):
+def text_of_memory(model, bare, added):
     mib = 2 ** 20
     without = ", ".join(f"{LANGUAGES[side]} {bare[side] / mib:.0f} MiB" for side in bare)
     yield f"peak memory of a rank, {model.what}: without DDP {without}; with it, more:"
@@ -211,7 +211,7 @@ def told_of_memory(model, bare, added):
         yield line
 
 
-def told_of_bytes(worlds, ways, model, steps):
+def text_of_bytes(worlds, ways, model, steps):
     """Two turns that differ in their number of steps alone: what they differ in, a step sends."""
     sent = {}
     for way in ways[1:]:
@@ -243,14 +243,14 @@ def measure(arguments, sides):
             for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):
                 print(line, flush=True)
             if arguments.hooks:
-                print(told_of_bytes(worlds, sides.ways["cpp"], model, steps), flush=True)
+                print(text_of_bytes(worlds, sides.ways["cpp"], model, steps), flush=True)
     finally:
         for world in worlds.values():
             world.__exit__(sys.exc_info()[0])
     if sides.device == "cuda":
         return
     largest = next(model for model in MODELS if model.name == ("8k" if arguments.quick else "25m"))
-    for line in told_of_memory(largest, *peaks(sides, largest, 3)):
+    for line in text_of_memory(largest, *peaks(sides, largest, 3)):
         print(line, flush=True)
 
 

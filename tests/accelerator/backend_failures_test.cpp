@@ -69,7 +69,7 @@ TEST(BackendFailures, EndsWaitsWhereItIsAborted) {
                          "not needed"}));
 }
 
-TEST(BackendFailures, TellsOfADeadPeerWhoAsksAndNotWhoWaitsOnAStream) {
+TEST(BackendFailures, ReportsADeadPeerToARankThatAsksAndNotToOneThatWaitsOnAStream) {
   const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
     group.barrier()->wait();  // nobody leaves while the other still connects
     if (group.getRank() == 1) return std::string("left");

@@ -131,7 +131,7 @@ TEST_F(Streams, WhatOneOperationDoesToItselfIsItsOwnAffair) {
   EXPECT_EQ(sentences(), Sentences());
 }
 
-TEST_F(Streams, OneHazardTellsAllBytesOfTwoOperations) {
+TEST_F(Streams, OneHazardHasAllBytesOfTwoOperations) {
   order.submit(0, "pack",
                {{.begin = kAt, .end = kAt + 10, .writes = true},
                 {.begin = kAt + 50, .end = kAt + 60, .writes = true}});
@@ -167,7 +167,7 @@ TEST_F(Streams, MemoryThatIsFreedWhileUsedIsFound) {
                       "them, and nothing makes A wait for it; record_stream would"});
 }
 
-TEST_F(Streams, MemoryIsFreedInOrderIfItsStreamWaitedOrIsToldOfTheOther) {
+TEST_F(Streams, MemoryIsFreedInOrderIfItsStreamWaitedOrRecordsTheOther) {
   write(0, "pack");
   let_wait(1, 0);
   read(1, "send");

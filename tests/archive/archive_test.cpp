@@ -71,7 +71,7 @@ TEST(Archive, ASavedFailureIsReadBack) {
   EXPECT_TRUE(archived_failures(folder.path(), toys::holds_unless_one("toys.other")).cases.empty());
 }
 
-TEST(Archive, AFailureOutsideThePreconditionIsToldAndNotPlayed) {
+TEST(Archive, AFailureOutsideThePreconditionIsReportedAndNotRun) {
   const Folder folder;
   Archive archive(folder.path());
   const auto path = archive.save_failure(some_case(), case_file({some_case()}));

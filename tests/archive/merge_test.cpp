@@ -189,7 +189,7 @@ TEST(Merge, TheWorstCanaryIsTheRuns) {
   EXPECT_EQ(merged(runs).canary, lockstep::Run::Canary::passed);
 }
 
-TEST(Merge, DevicesThatWereSharedAnywhereAreTold) {
+TEST(Merge, DevicesThatWereSharedAnywhereAreReported) {
   auto runs = shards_of({{"toys.numbers", {Kind::pass, Kind::pass, Kind::pass}}}, 3);
   const SharedDevices one{.backend = "nccl", .kind = "GPU (A)"};
   const SharedDevices other{.backend = "nccl", .kind = "GPU (B)"};

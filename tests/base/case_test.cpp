@@ -58,7 +58,7 @@ TEST(Case, AnUnreadableFileIsRefusedByPath) {
   EXPECT_THROW(read_case_file("/"), FieldError);
 }
 
-TEST(Case, AnEmptyFileIsToldSo) {
+TEST(Case, AnEmptyFileIsCalledEmpty) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("lockstep_empty_case_" + std::to_string(::getpid()) + ".json");
   std::ofstream(path).close();
@@ -78,7 +78,7 @@ TEST(Case, WorldAndInjectionsAreFoundInAnyShape) {
   EXPECT_THROW(world_size(Case{"x", Json::parse(R"({"world":{"size":0}})")}), FieldError);
 }
 
-TEST(Case, TheHashTellsScenarioAndValueApart) {
+TEST(Case, TheHashDependsOnScenarioAndValue) {
   const Json value = Json::parse(R"({"world":{"size":2}})");
   EXPECT_EQ(hash_of(Case{"a", value}), hash_of(Case{"a", value}));
   EXPECT_NE(hash_of(Case{"a", value}), hash_of(Case{"b", value}));

@@ -79,7 +79,7 @@ class Saying(unittest.TestCase):
     def test_what_hooks_send_is_what_more_steps_add_beside_that_without_one(self):
         sent = {"none": 0, "lockstep": 4_000_000, "hook:fp16_compress": 2_000_000}
         worlds = {("cpp", way): Sending(each) for way, each in sent.items()}
-        self.assertEqual(ddp_step.told_of_bytes(worlds, list(sent), ddp_step.MODELS[0], 10),
+        self.assertEqual(ddp_step.text_of_bytes(worlds, list(sent), ddp_step.MODELS[0], 10),
                          "  sent by a rank in a step: lockstep 4.000 MB (1.00 x), fp16_compress hook 2.000 MB (0.50 x)")
 
     def test_each_of_ours_stands_beside_its_rivals(self):

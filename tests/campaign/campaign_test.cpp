@@ -89,7 +89,7 @@ History fails_in_two_ways(const Case& c, FakeTier&) {
   return recorded(c, value_of(c) % 10);
 }
 
-TEST(Campaign, OneThatKeepsGoingTellsEachSignatureOnceOnAnyNumberOfLanes) {
+TEST(Campaign, OneThatKeepsGoingReportsEachSignatureOnceOnAnyNumberOfLanes) {
   // No case comes twice: the output of its ranks is kept under the case.
   const std::vector<int64_t> values{2, 501, 1, 4, 502, 11, 503, 21, 31, 9};
   for (const int lanes : {1, 2, 5, 9}) {
@@ -224,7 +224,7 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
 }
 
 // A case that lasts until a listener learns that time passes would never end otherwise.
-TEST(Campaign, ListenersHearThatTimePassesWhileACaseIsPlayed) {
+TEST(Campaign, ListenersAreCalledWhileACaseRuns) {
   struct Waiting : toys::Counter {
     void on_wait() override {
       heard = true;

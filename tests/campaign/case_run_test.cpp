@@ -101,7 +101,7 @@ TEST(CaseRun, TheTailLeavesLibTorchsOwnStacksInTheLog) {
   EXPECT_EQ(run.results.at(0).failure->tail, "[W] [c10d] recvVector failed: the remote closed");
 }
 
-TEST(CaseRun, OnlyAnArchivedCaseIsToldAsOne) {
+TEST(CaseRun, OnlyAnArchivedCaseIsReportedAsOne) {
   const auto scenario = holds_unless_one();
   Bench bench;
   auto job = job_of(scenario, {});

@@ -20,7 +20,7 @@ struct Plays {
   std::vector<Slow> slow(milliseconds at) { return watch.slow(start + at); }
 };
 
-TEST(SlowWatch, APlayIsSlowOnceItsTimeIsUp) {
+TEST(SlowWatch, ACaseIsSlowOnceItsTimeIsUp) {
   Plays plays;
   plays.began(3, seconds(1));
   EXPECT_TRUE(plays.slow(seconds(6)).empty());
@@ -32,7 +32,7 @@ TEST(SlowWatch, APlayIsSlowOnceItsTimeIsUp) {
   EXPECT_FALSE(slow[0].usual);
 }
 
-TEST(SlowWatch, WhatGoesOnIsKnownSlowOrNot) {
+TEST(SlowWatch, RunningCasesAreKnownSlowOrNot) {
   Plays plays;
   plays.began(3, seconds(1));
   plays.began(4, seconds(2));
@@ -45,7 +45,7 @@ TEST(SlowWatch, WhatGoesOnIsKnownSlowOrNot) {
   EXPECT_EQ(running[1].number, 5);
 }
 
-TEST(SlowWatch, WhatIsUsualTakesLongerToBeSlow) {
+TEST(SlowWatch, ACaseWithALongUsualTimeBecomesSlowLater) {
   Plays plays;
   plays.began(1, seconds(0));
   plays.ended(1, seconds(4));

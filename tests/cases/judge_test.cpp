@@ -182,7 +182,7 @@ Findings x_and_y(const Plain&, const History& h) {
   return {};
 }
 
-TEST(Judge, ARecordThatOneRankLacksIsToldWithWhatThatRankDid) {
+TEST(Judge, ARecordThatOneRankLacksIsReportedWithWhatThatRankDid) {
   auto has = ending(kReturned);
   has.events.push_back({{0, "p"}, Observation{"y", int64_values({1})}});
   const auto finding = judged({has, ending(kReturned)}, x_and_y).findings.at(0);

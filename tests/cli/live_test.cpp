@@ -125,7 +125,7 @@ TEST(Live, QuietMeansQuiet) {
   EXPECT_EQ(screen.err.text() + screen.out.text(), "");
 }
 
-TEST(Live, WhoAsksLearnsOnceWhatIsBeingPlayedAndForHowLong) {
+TEST(Live, AStatusRequestIsAnsweredOnceWithWhatRunsAndForHowLong) {
   for (const auto detail : {Detail::normal, Detail::quiet}) {
     Screen screen(false, detail);
     screen.begin(1);

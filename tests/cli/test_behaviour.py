@@ -115,7 +115,7 @@ class Reports(ProgramCase):
         self.assertTrue(text.startswith("## Lockstep: failed\n"), text)
         self.assertIn("note: all ranks agree with each other", text)
 
-    def test_a_crash_tells_in_which_function_and_line(self):
+    def test_a_crash_has_its_function_and_line(self):
         out = self.run_program("run", "toys.crash_in_a_step", "--seed", "7")[1]
         self.assertRegex(out, r"\n  rank 1 was in\n    \| lockstep::toys::crashes_in_a_step at toys\.cpp:\d+\n\n")
         with open(glob.glob(self.path("runs", "latest", "logs", "*", "rank1.stacks"))[0], encoding="utf-8") as file:
@@ -198,7 +198,7 @@ class Disks(ProgramCase):
 
 
 class Ending(ProgramCase):
-    def test_what_is_being_played_was_written_down_before(self):
+    def test_a_case_is_written_down_before_it_runs(self):
         process = self.start_waiting()
         process.kill()
         process.communicate()
@@ -236,7 +236,7 @@ class Ending(ProgramCase):
     def test_termination_is_the_same(self):
         self.interrupt(signal.SIGTERM)
 
-    def test_sigusr1_tells_what_runs_and_the_run_goes_on(self):
+    def test_sigusr1_reports_what_runs_and_the_run_continues(self):
         process = self.start_waiting("-q", "-j", "2")
         process.send_signal(signal.SIGUSR1)
         line = process.stderr.readline()

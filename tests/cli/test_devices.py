@@ -35,7 +35,7 @@ class Devices(ProgramCase):
             self.assertNotIn("share", out)
             self.assertRegex(out, r"PASS +[0-9.]+s +toys.hold")
 
-    def test_a_number_of_devices_that_is_none_is_told(self):
+    def test_a_number_of_devices_that_is_none_is_refused(self):
         for count in ("0", "17", "two", "2x"):
             status, _, err = self.backend(count, "toys.hold")
             self.assertEqual(status, 2)

@@ -23,7 +23,7 @@ class Passing(ProgramCase):
         text = self.told("run", "toys.hold_too", "--seed", "7", "--cases", "1", "-vv", "-j", "1")
         self.assert_golden("run_more_verbose", text)
 
-    def test_several_subjects_are_told_apart(self):
+    def test_several_subjects_are_distinguished(self):
         text = self.told("run", "toys.hold_too", "--seed", "7", "--subject", "toy,other")
         self.assert_golden("run_subjects", text)
 

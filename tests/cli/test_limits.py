@@ -18,7 +18,7 @@ class Limits(ProgramCase):
             [PROGRAM, *arguments], cwd=self.folder, env={**self.environment, **environment}, preexec_fn=prepare,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
-    def assert_told(self, finished, *parts):
+    def assert_reported(self, finished, *parts):
         status, _, err = finished
         self.assertEqual((status, err.count("\n")), (2, 1), finished)
         self.assertNotIn("internal error", err)
@@ -30,7 +30,7 @@ class Limits(ProgramCase):
             return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
         for command in (["run", "toys.hold"], ["launch", "-n", "2", "true"]):
-            self.assert_told(self.finish_with(prepare(8), *command), "open files", "ulimit -")
+            self.assert_reported(self.finish_with(prepare(8), *command), "open files", "ulimit -")
         for most in (10, 13, 16, 20):
             status, out, err = self.finish_with(prepare(most), "run", "toys.bare", "-j", "2")
             self.assertIn(status, (0, 2, 3), (most, out, err))
@@ -40,7 +40,7 @@ class Limits(ProgramCase):
 
     def test_file_sizes(self):
         told = self.finish_with(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), "run", "--tier", "cold", "toys.hold")
-        self.assert_told(told, "File too large", "--out FOLDER")
+        self.assert_reported(told, "File too large", "--out FOLDER")
 
     @unittest.skipIf(os.getuid() != 0, "only root can be another user")
     def test_processes(self):
@@ -58,7 +58,7 @@ class Limits(ProgramCase):
             self.finish_with(prepare(1000), "list")
         except PermissionError:
             self.skipTest("another user cannot run " + PROGRAM)
-        self.assert_told(self.finish_with(prepare(6), "run", "toys.hold", "-j", "32"), "(ulimit -u)")
+        self.assert_reported(self.finish_with(prepare(6), "run", "toys.hold", "-j", "32"), "(ulimit -u)")
         for most in (2, 5, 8, 12):
             status, out, err = self.finish_with(prepare(most), "run", "toys.bare", "-j", "8")
             self.assertIn(status, (0, 2, 3), (most, out, err))
@@ -72,7 +72,7 @@ class Limits(ProgramCase):
 
         if self.finish_with(prepare, "list")[0] != 0:
             self.skipTest("this build cannot start in so little")
-        self.assert_told(self.finish_with(prepare, "run", "toys.hold"), "(ulimit -v)")
+        self.assert_reported(self.finish_with(prepare, "run", "toys.hold"), "(ulimit -v)")
 
     def test_no_proc(self):
         hide = "mount -t tmpfs tmpfs /proc && exec \"$0\" run toys.hold"
@@ -82,14 +82,14 @@ class Limits(ProgramCase):
             self.skipTest("this user cannot hide /proc")
         done = subprocess.run([unshare, "-m", "sh", "-c", hide, PROGRAM], cwd=self.folder, env=self.environment,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        self.assert_told((done.returncode, done.stdout, done.stderr), "/proc")
+        self.assert_reported((done.returncode, done.stdout, done.stderr), "/proc")
 
     def test_an_empty_name_of_a_temporary_folder_is_none(self):
         self.assertEqual(self.run_program("run", "toys.hold", TMPDIR="")[0], 0)
 
     def test_a_temporary_folder_that_is_not_there(self):
         for command in (["run", "toys.hold"], ["launch", "-n", "2", "true"]):
-            self.assert_told(self.run_program(*command, TMPDIR="/no/such"), "TMPDIR is /no/such", "set TMPDIR")
+            self.assert_reported(self.run_program(*command, TMPDIR="/no/such"), "TMPDIR is /no/such", "set TMPDIR")
         self.assertFalse(os.path.exists(self.path()))
 
     def test_a_working_folder_that_was_deleted(self):
@@ -99,7 +99,7 @@ class Limits(ProgramCase):
             done = subprocess.run(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$0" ' + command, PROGRAM, gone],
                                   env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=PATIENCE_S, check=False)
-            self.assert_told((done.returncode, done.stdout, done.stderr), "the working folder has been deleted")
+            self.assert_reported((done.returncode, done.stdout, done.stderr), "the working folder has been deleted")
 
     def test_a_folder_in_path_that_may_not_be_looked_into(self):
         if os.getuid() != 0:

@@ -178,7 +178,7 @@ class Terminals(ProgramCase):
         self.assertIn(b"PASS", seen)
         return b"\x1b[32m" in seen
 
-    def test_a_terminal_has_colour_unless_told_otherwise(self):
+    def test_a_terminal_has_colour_unless_a_flag_says_otherwise(self):
         self.assertTrue(self.colours())
         self.assertTrue(self.colours(NO_COLOR=""))
         self.assertFalse(self.colours(NO_COLOR="1"))

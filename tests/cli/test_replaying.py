@@ -78,7 +78,7 @@ class Replaying(ProgramCase):
 
 
 class KeepingGoing(ProgramCase):
-    def test_every_case_is_judged_and_each_signature_is_told_once(self):
+    def test_every_case_is_judged_and_each_signature_is_reported_once(self):
         status, out, _ = self.run_program("run", "toys.fail_in_ways", "--seed", "7", "--keep-going")
         self.assertEqual(status, 1)
         result = self.latest()["results"][0]

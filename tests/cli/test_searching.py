@@ -36,7 +36,7 @@ class Selecting(ProgramCase):
         self.assertEqual(status, 2)
         self.assertIn(".lockstep/failures: cannot list the archived failures: Not a directory", error)
 
-    def test_what_is_excluded_is_not_played(self):
+    def test_what_is_excluded_does_not_run(self):
         self.run_program("run", "toys.hold", "--exclude", "*_too")
         self.assertEqual([result["scenario"] for result in self.latest()["results"]], ["toys.hold"])
 
@@ -206,7 +206,7 @@ class Preconditions(ProgramCase):
         verdict = [event for event in self.events() if event["event"] == "verdict"][0]
         self.assertEqual((verdict["verdict"], "history" in verdict), ("refused", False))
 
-    def test_an_archived_one_is_told_and_does_not_count(self):
+    def test_an_archived_one_is_reported_and_does_not_count(self):
         self.write_case("failures", "kinds.plain-1.json")
         status, out, error = self.run_program("run", "kinds.plain", "--seed", "7", TOYS_KINDS="1")
         self.assertEqual(status, 0, out)

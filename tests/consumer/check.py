@@ -107,7 +107,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
         self.assertEqual(line.groups()[:2], ("0", "1"))
         self.assertEqual(tuple(float(number) for number in line.groups()[2:]), self.train(1)[0])
 
-    def test_a_project_with_ddp_alone_is_told_which_examples_it_lacks(self):
+    def test_a_project_with_ddp_alone_learns_which_examples_it_lacks(self):
         prefix, build = os.path.join(self.folder, "ddp alone"), os.path.join(self.folder, "examples of ddp alone")
         expect_success([self.cmake, "--install", BUILD, "--prefix", prefix, "--component", "ddp"])
         status, said = package_case.run(

@@ -68,7 +68,7 @@ class OnGpus(GpuWorlds):
             self.assertRegex(said, "of a step of 25 M parameters, averages of 10: backward ")
             print(said.splitlines()[-1])
 
-    def test_more_ranks_than_gpus_are_told_how_many_there_are(self):
+    def test_more_ranks_than_gpus_are_refused_with_both_numbers(self):
         for said, status in self.probe(self.gpus + 1, "train=nccl"):
             self.assertEqual(status, 1, said)
             self.assertRegex(said, r"has %d GPUs? for %d ranks, and NCCL takes one rank a GPU" % (self.gpus, self.gpus + 1))

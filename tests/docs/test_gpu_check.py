@@ -77,7 +77,7 @@ class GpuCheck(Made):
         self.assertIn("no NVIDIA GPU", said)
         self.assertFalse(os.path.exists(self.path("kept")))
 
-    def test_what_holds_is_kept_and_told(self):
+    def test_what_holds_is_kept_and_reported(self):
         status, said, summary = self.check("--only", "doctor,race", where="/")
         self.assertEqual(status, 0, said)
         self.assertRegex(summary, r"\Adoctor +held +\d+ s\nrace +held +\d+ s\n\Z")
@@ -127,7 +127,7 @@ class GpuCheck(Made):
             for pid in file.read().split():
                 self.assertTrue(is_gone(pid), pid)
 
-    def test_without_time_a_step_is_told_and_not_run(self):
+    def test_without_time_a_step_is_reported_and_not_run(self):
         with open(self.path(SCRIPT), encoding="utf-8") as file:
             text = file.read()
         with open(self.path(SCRIPT), "w", encoding="utf-8") as file:
@@ -215,7 +215,7 @@ class Bundle(Made):
         for of_the_tree in ("setup", "build", "race", "step_time"):
             self.assertNotIn("\n%s:" % of_the_tree, "\n" + steps)
 
-    def test_another_pytorch_and_none_are_told(self):
+    def test_another_pytorch_and_none_are_reported(self):
         self.unpack_for("/dev/null")
         self.write("site/torch/version.py", "__version__ = '2.10.0+cu128'\n")
         done = self.run_there()

@@ -18,7 +18,7 @@ class Failing(Worlds):
     def errors(self, rank):
         return [words for said in rank.said.values() for _, words in said if words.startswith("CommunicationError")]
 
-    def assert_told_once(self, rank, sentence):
+    def assert_reported_once(self, rank, sentence):
         """One CommunicationError, with this; and it ended by itself, with nothing left on its device."""
         self.assertEqual(rank.status, 1, rank.text)
         error, = self.errors(rank)
@@ -30,57 +30,57 @@ class Failing(Worlds):
         ranks = play(4, "timeout=60000", *self.TRAINS, "2:die", "steps=2", "check", "leave")
         self.assertEqual(ranks[2].status, -9)
         for rank in ranks[:2] + ranks[3:]:
-            self.assert_told_once(rank, "rank . reported|NCCL error: remote process|NCCL aborted its operations after")
+            self.assert_reported_once(rank, "rank . reported|NCCL error: remote process|NCCL aborted its operations after")
             self.assertEqual(of(rank, "ncclCommAbort"), ["comm0"])
 
     def test_over_nvlink_where_nobody_notices_the_timeout_ends_it(self):
         ranks = play(3, "timeout=4000", *self.TRAINS, "2:die", "steps=2", "check", "leave",
                      LOCKSTEP_FAKE_CUDA_LINK="nvlink")
         for rank in ranks[:2]:
-            self.assert_told_once(rank, "no answer from a peer within the timeout of 4000 ms")
+            self.assert_reported_once(rank, "no answer from a peer within the timeout of 4000 ms")
 
     def test_a_peer_that_stalls_is_an_error_at_the_timeout(self):
         ranks = play(2, "timeout=4000", *self.TRAINS, "1:stall", "0:steps=2", "0:check", "leave")
-        self.assert_told_once(ranks[0], "no answer from a peer within the timeout of 4000 ms")
+        self.assert_reported_once(ranks[0], "no answer from a peer within the timeout of 4000 ms")
 
     def test_an_all_reduce_that_never_ends_is_aborted(self):
         ranks = play(2, "timeout=4000", *self.TRAINS, "steps=2", "check", "leave", faults={1: "ncclAllReduce@12=never"},
                      LOCKSTEP_FAKE_CUDA_LINK="nvlink")
         for rank in ranks:
-            self.assert_told_once(rank, "no answer from a peer within the timeout of 4000 ms")
+            self.assert_reported_once(rank, "no answer from a peer within the timeout of 4000 ms")
 
     def test_a_host_that_waits_for_its_device_is_freed_by_the_watchdog_ten_seconds_later(self):
         ranks = play(2, "timeout=2000", *self.TRAINS, "1:stall", "0:steps=1", "0:look", "0:check", "0:leave",
                      LOCKSTEP_FAKE_CUDA_LINK="nvlink")
-        self.assert_told_once(ranks[0], "NCCL aborted its operations, since one of them passed its timeout")
+        self.assert_reported_once(ranks[0], "NCCL aborted its operations, since one of them passed its timeout")
         self.assertIn("Watchdog caught collective operation timeout", ranks[0].text)
         self.assertIn("check", ranks[0].said)
 
-    def test_a_peer_that_throws_is_told_of_by_its_rank(self):
+    def test_a_peer_that_throws_is_reported_by_its_rank(self):
         for link in ("network", "nvlink"):
             ranks = play(2, "timeout=60000", *self.TRAINS, "1:throw", "0:steps=2", "0:check", "leave",
                          LOCKSTEP_FAKE_CUDA_LINK=link)
-            self.assert_told_once(ranks[0], "rank 1 reported: it left its training with an exception")
+            self.assert_reported_once(ranks[0], "rank 1 reported: it left its training with an exception")
             self.assertEqual(ranks[1].said["throw"][0][1], "threw: this rank has had enough")
 
-    def test_an_asynchronous_error_is_told_to_all(self):
+    def test_an_asynchronous_error_reaches_all(self):
         ranks = play(2, "timeout=50000", *self.TRAINS, "steps=2", "check", "leave",
                      faults={1: "ncclAllReduce@12=async:ncclSystemError"}, LOCKSTEP_FAKE_CUDA_LINK="nvlink")
-        self.assert_told_once(ranks[1], "NCCL error: unhandled system error|NCCL aborted its operations after an error")
-        self.assert_told_once(ranks[0], "rank 1 reported: .*(NCCL error: unhandled|NCCL aborted)")
+        self.assert_reported_once(ranks[1], "NCCL error: unhandled system error|NCCL aborted its operations after an error")
+        self.assert_reported_once(ranks[0], "rank 1 reported: .*(NCCL error: unhandled|NCCL aborted)")
 
-    def test_a_collective_that_nccl_refuses_is_told_to_all(self):
+    def test_a_collective_that_nccl_refuses_reaches_all(self):
         ranks = play(2, "timeout=50000", *self.TRAINS, "steps=2", "check", "leave",
                      faults={1: "ncclAllReduce@12=ncclSystemError"}, LOCKSTEP_FAKE_CUDA_LINK="nvlink")
-        self.assert_told_once(ranks[1], "NCCL error in: .* unhandled system error")
-        self.assert_told_once(ranks[0], "rank 1 reported: .*NCCL error in: .* unhandled system error")
+        self.assert_reported_once(ranks[1], "NCCL error in: .* unhandled system error")
+        self.assert_reported_once(ranks[0], "rank 1 reported: .*NCCL error in: .* unhandled system error")
 
     def test_a_rank_that_takes_the_store_along_is_missed_long_before_the_timeout(self):
         ranks = play(2, "timeout=600000", *self.TRAINS, "0:die", "steps=2", "check", "leave",
                      LOCKSTEP_FAKE_CUDA_LINK="nvlink")
-        self.assert_told_once(ranks[1], "the store of the group is gone, and with it, it seems, the rank that served it")
+        self.assert_reported_once(ranks[1], "the store of the group is gone, and with it, it seems, the rank that served it")
 
-    def test_a_gpu_that_is_lost_is_told_to_all_and_ends_no_process(self):
+    def test_a_gpu_that_is_lost_is_reported_on_all_and_ends_no_process(self):
         """At whatever call it is noticed; a rank that leaves does not wait for work that is over with its GPU."""
         for fault in ("cudaEventQuery@40", "cudaMemcpyAsync@20", "cudaMemcpyAsync@41", "cudaLaunchKernel@12",
                       "cudaEventRecord@25", "cudaStreamWaitEvent@30"):
@@ -91,7 +91,7 @@ class Failing(Worlds):
                 self.assertEqual(ranks[1].status, 1, ranks[1].text)
                 self.assertIn("CUDA error: an illegal memory access", ranks[1].text)
                 self.assert_nothing_spins(ranks[1])
-                self.assert_told_once(ranks[0], "rank 1 reported: .*CUDA error: an illegal memory access")
+                self.assert_reported_once(ranks[0], "rank 1 reported: .*CUDA error: an illegal memory access")
 
 
 class Connecting(Worlds):
@@ -109,7 +109,7 @@ class Connecting(Worlds):
         self.assertEqual(ranks.pop(1).status, -9)
         self.assert_cannot(ranks, r"cannot connect over nccl: not all ranks have connected over NCCL within \d+ ms")
 
-    def test_one_that_cannot_connect_tells_the_others_why_and_they_do_not_wait(self):
+    def test_one_that_cannot_connect_reports_why_and_the_others_do_not_wait(self):
         ranks = play(3, "timeout=100000", "init=" + BOTH, "leave",
                      faults={1: "ncclCommInitRankConfig@1=ncclSystemError"})
         self.assert_cannot(ranks, "rank 1 cannot connect over nccl: NCCL error in: .*unhandled system error")

@@ -58,7 +58,7 @@ TEST(History, TheLastRecordOfANameCounts) {
   EXPECT_EQ(as_integers(h.row({0, "p"}, "x").by_rank.at(0)).at(0), 7);
 }
 
-TEST(History, TheHashTellsValuesAndEndingsApart) {
+TEST(History, TheHashDependsOnValuesAndEndings) {
   const History one({saw({{{0, "p"}, {1}}})});
   auto other = saw({{{0, "p"}, {1}}});
   other.ending = {Ending::Kind::threw, "x"};

@@ -33,7 +33,7 @@ TEST(OneProcessBesideRanks, RemarksThatItIsNearATolerance) {
   EXPECT_EQ(judgement.remarks.at(0).pattern, "near_the_tolerance");
 }
 
-TEST(OneProcessBesideRanks, ToldFromLossesThatWereNotDividedByTheirNumber) {
+TEST(OneProcessBesideRanks, DistinguishedFromLossesThatWereNotDividedByTheirNumber) {
   auto run = ranks_of(2);
   for (auto& rank : run.ranks)
     for (size_t at = 0; at < rank.records.size(); ++at)
@@ -52,7 +52,7 @@ TEST(OneProcessBesideRanks, ToldFromLossesThatWereNotDividedByTheirNumber) {
   EXPECT_EQ(finding.where, "step 0, backward, w[0]");
 }
 
-TEST(OneProcessBesideRanks, ToldFromAMeanOfMeans) {
+TEST(OneProcessBesideRanks, DistinguishedFromAnAverageOfAverages) {
   auto run = ranks_of(2);
   const int64_t terms[]{512, 489};
   for (auto& rank : run.ranks)
@@ -65,7 +65,7 @@ TEST(OneProcessBesideRanks, ToldFromAMeanOfMeans) {
             std::string::npos);
 }
 
-TEST(OneProcessBesideRanks, ToldFromAMeanOfMeansOverTheBackwardsOfAStep) {
+TEST(OneProcessBesideRanks, DistinguishedFromAnAverageOfAveragesOverTheBackwardsOfAStep) {
   auto run = ranks_of(2);
   for (auto& rank : run.ranks)
     for (const auto terms : {3, 5})
@@ -81,7 +81,7 @@ TEST(OneProcessBesideRanks, ToldFromAMeanOfMeansOverTheBackwardsOfAStep) {
       std::string::npos);
 }
 
-TEST(OneProcessBesideRanks, ToldFromGradientsThatWereClippedBeforeTheyWereAveraged) {
+TEST(OneProcessBesideRanks, DistinguishedFromGradientsThatWereClippedBeforeTheyWereAveraged) {
   auto run = ranks_of(2);
   for (auto& rank : run.ranks)
     for (auto& record : rank.records)

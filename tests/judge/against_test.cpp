@@ -32,7 +32,7 @@ TEST(OneProcessBesideRanks, ShowsTheFirstStepAndTensorThatPart) {
   EXPECT_NE(reports::text_of(finding).find("tolerance "), std::string::npos);
 }
 
-TEST(OneProcessBesideRanks, ToldFromASumByItsFactor) {
+TEST(OneProcessBesideRanks, DistinguishedFromASumByItsFactor) {
   for (const int world : {2, 4}) {
     auto run = ranks_of(world);
     change(run, "gradients", 0, times(static_cast<float>(world)));
@@ -43,7 +43,7 @@ TEST(OneProcessBesideRanks, ToldFromASumByItsFactor) {
   }
 }
 
-TEST(OneProcessBesideRanks, ToldFromARateThatWasScaledWithTheRanks) {
+TEST(OneProcessBesideRanks, DistinguishedFromARateThatWasScaledWithTheRanks) {
   auto run = ranks_of(2);
   const auto one = one_process();
   const auto from = [](const RecordedRun& of, int n) {

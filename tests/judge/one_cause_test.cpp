@@ -85,7 +85,7 @@ TEST(OneCause, ShowNoDigestUnderNormAlone) {
   EXPECT_NE(text.find("1 (bits 0000004d)"), std::string::npos) << text;
 }
 
-TEST(OneCause, TellTheHistoryOfANaNInTheOrderOfThePhases) {
+TEST(OneCause, HaveTheHistoryOfANaNInTheOrderOfThePhases) {
   auto run = right_run();
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   nth<Digests>(run.ranks[0], 2, "buffers").values[0].norm = nan;    // step 2, forward

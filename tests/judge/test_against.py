@@ -72,11 +72,11 @@ class Beside(RecordedCase):
                 self.assertEqual(finding["pattern"], pattern, result.stdout)
                 self.assertTrue(finding["where"].startswith(place), finding["where"])
 
-    def test_a_mean_over_the_words_of_each_rank_is_told_from_their_numbers(self):
+    def test_an_average_over_the_words_of_each_rank_is_recognised_by_their_numbers(self):
         _, results = self.judged("words_unweighted-2", "words-1")
         self.assertIn("mean of means: ranks have 12 and 16 terms", results[VALUES]["findings"][0]["text"])
 
-    def test_a_model_with_batch_norm_is_told_why_it_parts(self):
+    def test_a_model_with_batch_norm_has_the_reason_why_it_differs(self):
         _, results = self.judged("batch_norm-2", "batch_norm-1")
         self.assertIn("SyncBatchNorm takes those of all ranks' batches", results[VALUES]["findings"][0]["text"])
 

@@ -268,7 +268,7 @@ class Digests(unittest.TestCase):
     def test_a_large_model_is_digested_at_first_and_then_in_one_step_of_seven(self):
         self.printed(STEPS_OF_LARGE_MODELS % os.path.join(ROOT, "recorder", "python"))
 
-    def test_averages_are_told_from_the_graph_of_a_loss(self):
+    def test_averages_are_recognised_by_the_graph_of_a_loss(self):
         self.printed(AVERAGES_OF_LOSSES % os.path.join(ROOT, "recorder", "python"))
 
     def test_digests_are_those_of_the_protocol(self):

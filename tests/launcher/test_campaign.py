@@ -34,7 +34,7 @@ class ByHand(Campaign):
             said = self.all_ended(self.by_hand(size, self.run_of("--cases", "1", "--timeout", "2")))
             self.assertIn("canary failed as it must", said[0].out)
 
-    def test_what_is_wrong_is_told_as_on_cold(self):
+    def test_failures_are_reported_as_on_cold(self):
         """Verdict, diagnosis, the table of values, who waits for whom: all but the name of the tier."""
         flags = ("--timeout", "3", "--world", "2", "--no-shrink", *TOYS_THAT_FAIL)
         said = self.all_ended(self.by_hand(2, self.run_of(*flags)))
@@ -57,7 +57,7 @@ class ByHand(Campaign):
         self.assertRegex(said[0].out, r"smallest case \(.* tried on launched in ")
         self.assertIn("    world 2   # passes with 1", said[0].out)
 
-    def test_a_planted_mistake_is_told_as_on_cold(self):
+    def test_a_planted_mistake_is_reported_as_on_cold(self):
         """Over Gloo: subject naive averages what it has, and knows nothing of unused parameters."""
         flags = ("unused.are_averaged", "--subject", "naive", "--cases", "4", "--timeout", "3", "--world", "3",
                  "--no-shrink")
@@ -68,7 +68,7 @@ class ByHand(Campaign):
         for key in ("result", "signature", "findings"):
             self.assertEqual(launched.get(key), cold.get(key))
 
-    def test_injections_strike_and_survivors_are_told(self):
+    def test_injections_strike_and_survivors_receive_the_error(self):
         said = self.all_ended(self.by_hand(3, self.run_of("failures", "--cases", "10", program=LOCKSTEP)))
         self.assert_only_rank_zero_speaks(said, 0)
 
@@ -91,7 +91,7 @@ class ByHand(Campaign):
 
 
 class Refusing(Campaign):
-    def test_a_process_that_nothing_has_launched_is_told_so(self):
+    def test_a_process_that_nothing_has_launched_is_refused(self):
         said = self.play(self.run_of("toys.hold"))
         self.assertEqual((said.status, said.out), (2, ""))
         self.assertIn("--tier launched: nothing has launched this process beside others", said.err)

@@ -26,7 +26,7 @@ class Worlds(TwoHosts, Launched):
                             "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29500", **variables})
                 for rank in range(4)]
 
-    def test_a_world_over_both_listens_on_the_cable_without_being_told(self):
+    def test_a_world_over_both_listens_on_the_cable_by_default(self):
         for rank, process in enumerate(self.world()):
             self.assert_says(self.ended(process), ranks((rank, 4, rank % 2)))
 

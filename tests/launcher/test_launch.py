@@ -30,7 +30,7 @@ class Launch(Campaign):
     def lines(self, said):
         return sorted(said.out.splitlines())
 
-    def test_ranks_meet_without_being_told_where(self):
+    def test_ranks_need_no_rendezvous_address(self):
         said = self.launch(3, PROGRAM)
         self.assertEqual((said.status, said.err), (0, ""), str(said))
         self.assertEqual(self.lines(said), ["[%d] rank %d of 3, here %d, sum 6" % (rank, rank, rank) for rank in range(3)])
@@ -127,7 +127,7 @@ class Launch(Campaign):
         self.assertEqual(said.status, 4)
         self.assertIn("rank 0 failed first, with exit code 4; rank 1 did not end in time and was killed", said.err)
 
-    def test_a_rank_that_is_killed_is_told_by_its_signal(self):
+    def test_a_rank_that_is_killed_is_reported_with_its_signal(self):
         said = self.launch(1, "sh", "-c", "kill -SEGV $$")
         self.assertEqual((said.status, said.err), (139, "lockstep: rank 0 failed first, by SIGSEGV\n"))
 

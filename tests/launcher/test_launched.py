@@ -17,7 +17,7 @@ class ByHand(Launched):
     def test_bare_it_is_a_world_of_one(self):
         self.assert_says(self.play([PROGRAM]), ranks((0, 1, 0)))
 
-    def test_two_processes_that_are_told_their_rank_are_a_world_of_two(self):
+    def test_two_processes_that_are_given_their_rank_are_a_world_of_two(self):
         port = str(free_port())
         world = [self.start([PROGRAM], {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
                  for rank in "01"]

@@ -54,7 +54,7 @@ TEST_F(ChildGroupTest, AnExceptionIsAnAbort) {
   EXPECT_EQ(group.wait(until(20s)).ends[0], (ChildEnd{Kind::signalled, SIGABRT}));
 }
 
-TEST_F(ChildGroupTest, WhoIsStillThereAtTheDeadlineIsStuck) {
+TEST_F(ChildGroupTest, AChildThatIsStillThereAtTheDeadlineIsStuck) {
   ChildGroup group({}, 3, [](int index) {
     if (index == 1) return 0;
     sleep_for_ever();
@@ -65,7 +65,7 @@ TEST_F(ChildGroupTest, WhoIsStillThereAtTheDeadlineIsStuck) {
   EXPECT_EQ(report.ends[2].kind, Kind::stuck);
 }
 
-TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
+TEST_F(ChildGroupTest, AtTheDeadlineAChildThatHandlesSigtermHasALastWord) {
   static Board board;
   ChildGroup group({}, 2, [](int index) -> int {
     if (index == 0)
@@ -84,7 +84,7 @@ TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
 }
 
 // On a machine that is busy SIGKILL finds children still there that SIGTERM has ended.
-TEST_F(ChildGroupTest, AChildThatIsSlowToEndWhenToldToIsStuckAllTheSame) {
+TEST_F(ChildGroupTest, AChildThatIsSlowToEndAfterTheSignalIsStuckAllTheSame) {
   for (int i = 0; i < 20; ++i) {
     ChildGroup group({}, 3, [](int) -> int { sleep_for_ever(); });
     auto watch = until(20ms);
@@ -98,7 +98,7 @@ TEST_F(ChildGroupTest, AStoppedChildIsKilledAtTheDeadline) {
   EXPECT_EQ(group.wait(until(50ms)).ends[0].kind, Kind::stuck);
 }
 
-TEST_F(ChildGroupTest, ABadEndGivesTheOthersAGraceAndIsToldOnce) {
+TEST_F(ChildGroupTest, ABadEndGivesTheOthersAGraceAndIsReportedOnce) {
   ChildGroup group({}, 3, [](int index) {
     if (index > 0) return index;
     sleep_for_ever();
@@ -113,7 +113,7 @@ TEST_F(ChildGroupTest, ABadEndGivesTheOthersAGraceAndIsToldOnce) {
   EXPECT_EQ(told, 1);
 }
 
-TEST_F(ChildGroupTest, WhoEndsDuringTheGraceKeepsItsOwnEnd) {
+TEST_F(ChildGroupTest, AChildThatEndsDuringTheGraceKeepsItsOwnEnd) {
   const Board board;
   ChildGroup group({}, 2, [&](int index) {
     if (index == 1) return 7;

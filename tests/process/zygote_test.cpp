@@ -75,7 +75,7 @@ TEST_F(ZygoteTest, MessagesMayBeLong) {
   EXPECT_EQ(zygote.request(text, 20s), text + "!");
 }
 
-TEST_F(ZygoteTest, AThrowingServerIsATierErrorAndGoesOn) {
+TEST_F(ZygoteTest, AThrowingServerIsATierErrorAndServesOn) {
   Zygote zygote({}, {.prepare = [] {},
                      .serve =
                          [](const std::string& text, int) {
@@ -86,7 +86,7 @@ TEST_F(ZygoteTest, AThrowingServerIsATierErrorAndGoesOn) {
   EXPECT_EQ(zygote.request("good", 20s), "good");
 }
 
-TEST_F(ZygoteTest, AFailedPreparationIsToldToEveryRequest) {
+TEST_F(ZygoteTest, AFailedPreparationFailsEveryRequest) {
   Zygote zygote({}, {.prepare = [] { throw std::runtime_error("not ready"); },
                      .serve = [](const std::string& text, int) { return text; }});
   for (int i = 0; i < 2; ++i)

@@ -50,7 +50,7 @@ class Case(unittest.TestCase):
             return status, json.load(file), said
 
 
-class Told(Case):
+class Reported(Case):
     def test_doctor_says_whether_the_subject_can_be_used(self):
         _, said = run("doctor")
         self.assertRegex(said, r"(?m)^    pytorch +(yes: --subject pytorch$|no: .*(setup --peer|-DLOCKSTEP_TORCH=|sanitizers))")
@@ -157,7 +157,7 @@ class Findings(Case):
                 self.assertIn(diagnosis, said)
 
 
-def told_signatures():
+def reported_signatures():
     """[(scenario, signature, why)] of docs/findings.md; a signature of None stands for all of that scenario's."""
     with open(os.path.join(ROOT, "docs", "findings.md"), encoding="utf-8") as page:
         rows = re.findall(r"(?m)^\| ((?:`[\w.]+`(?:, )?)+) \| (`[^`]+`|every signature) \| (.*) \|$", page.read())
@@ -170,7 +170,7 @@ class Catalogue(Case):
         with open(os.path.join(ROOT, "docs", "semantics.md"), encoding="utf-8") as page:
             rules = page.read()
         files = [name[:-len(".json")] for name in os.listdir(os.path.join(ROOT, "docs", "findings"))]
-        rows = told_signatures()
+        rows = reported_signatures()
         self.assertGreater(len(rows), 30)
         for scenario, signature, why in rows:
             with self.subTest(scenario=scenario, signature=signature):
@@ -181,7 +181,7 @@ class Catalogue(Case):
 
     @unittest.skipIf(MISSING, MISSING)
     def test_what_fails_is_in_the_table(self):
-        told = {(scenario, signature) for scenario, signature, _ in told_signatures()}
+        told = {(scenario, signature) for scenario, signature, _ in reported_signatures()}
         _, report, said = self.judged("replicas.start", "gradients", "accumulation", "join.uneven", "failures.exception",
                                       "--tier", "sim", "--world", "2", "--cases", "4", "--keep-going", "--no-shrink")
         seen = {(result["scenario"], signature) for result in report["results"] for signature in result.get("signatures", {})}

@@ -81,7 +81,7 @@ TEST(Replicas, AverageWithinTheirGroupsWhatTakesPart) {
   EXPECT_EQ(three.why_not_exact(), "");
 }
 
-TEST(Replicas, AverageOverRanksWithInputsAloneAndDivideAsToldTo) {
+TEST(Replicas, AverageOverRanksWithInputsAloneAndDivideAsRequested) {
   Replicas three(3, {{at::kFloat, row({1})}});
   for (const int rank : {0, 1, 2}) three.add(rank, {row({6.0 * rank})});
   three.have_inputs({true, false, true});

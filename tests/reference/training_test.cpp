@@ -88,7 +88,7 @@ TEST(Training, AnAverageThatIsNotTheWholeBatchsGetsNoCertificate) {
 }
 
 // y is 1 + 2^-24 from below or above, as the sum rounds: nobody can say whether the relu passes.
-TEST(Training, AReluThatRoundingDecidesIsTold) {
+TEST(Training, AReluThatRoundingDecidesIsReported) {
   const std::vector<Branch> network{{{.weight = given(matrix({{1, 1}})), .bias = {}, .relu = true},
                                      {.weight = given(matrix({{1}})), .bias = {}}}};
   const Batch near_zero{matrix({{1, -1 + 0x1p-26}}), matrix({{1}})};

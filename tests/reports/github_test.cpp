@@ -95,7 +95,7 @@ TEST(Github, ACanaryThatPassesIsAnError) {
   EXPECT_TRUE(annotations(run).starts_with("::error title=canary::"));
 }
 
-TEST(Github, TheSummaryTellsTheWholeStory) {
+TEST(Github, TheSummaryHasTheWholeStory) {
   const auto text = step_summary(run_of({passing(), failing()}));
   EXPECT_TRUE(text.starts_with("## Lockstep: failed\n\n```text\nlockstep 0.1.0 · libtorch"))
       << text;

@@ -41,7 +41,7 @@ TEST(Terminal, AnArchivedCaseIsSaidToBeOne) {
             std::string::npos);
 }
 
-TEST(Terminal, AShrunkCaseIsToldFieldByField) {
+TEST(Terminal, AShrunkCaseIsShownFieldByField) {
   auto result = samples::shrunk();
   const auto text = [&] { return result_text(result, run_of({}), kColumns, {}); };
   EXPECT_NE(text().find("  smallest case (41 steps down; 1,212 cases tried on sim in 0.8 s)\n"
@@ -71,7 +71,7 @@ TEST(Terminal, AShrunkCaseIsToldFieldByField) {
   EXPECT_EQ(text().find("  drawn "), std::string::npos);
 }
 
-TEST(Terminal, EachSignatureIsToldOnceWithItsCount) {
+TEST(Terminal, EachSignatureIsShownOnceWithItsCount) {
   const auto text = result_text(samples::of_two_signatures(), run_of({}), kColumns, {});
   EXPECT_NE(text.find("cold   5 of 400 cases, 2 signatures\n✗ After backward"), std::string::npos)
       << text;
@@ -118,7 +118,7 @@ TEST(Terminal, AFailureOfALaunchedWorldIsReplayedInOne) {
       std::string::npos);
 }
 
-TEST(Terminal, AFailureTellsItsStory) {
+TEST(Terminal, AFailureHasItsStory) {
   EXPECT_EQ(result_text(failing(), run_of({}), kColumns, {}),
             "  FAIL   2.9s  gradients.match_single_process  cold   case 37 of 200\n"
             "✗ After backward every rank must hold the gradient of one process on the whole "

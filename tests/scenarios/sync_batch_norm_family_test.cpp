@@ -85,7 +85,7 @@ TEST(BuffersUnderDdp, DriftApartWithAPlainLayerAndNoBroadcast) {
   EXPECT_EQ(buffers_judged("plain", false, kOwnSubgroup), "pass");
 }
 
-TEST(BuffersUnderDdp, OfAnotherKindAreToldByName) {
+TEST(BuffersUnderDdp, OfAnotherKindAreReportedByName) {
   EXPECT_EQ(buffers_judged("plain", true, kOwnSubgroup), "kept_own_buffers");
   EXPECT_EQ(buffers_judged("plain", false, kBroadcast), "took_rank_zeros_buffers");
   EXPECT_EQ(buffers_judged("synchronised", false, kOwnSubgroup), "running_statistics_local");

@@ -147,7 +147,7 @@ TEST(SyncBatchNormScenario, AVarianceByDifferenceShowsWhereAveragesAreFarFromZer
       }
 }
 
-TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsTold) {
+TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsReported) {
   auto steps = expected_steps(kCase);
   steps[1].at(kWeightGradient).values[1] = no_gradient(kCase);
   const auto verdict = judged(kCase, history_of(kCase, steps));

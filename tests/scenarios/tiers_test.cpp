@@ -102,7 +102,7 @@ TEST_F(Tiers, ShowTheSame) {
 }
 
 // Long before any timeout, by an exception that names what it was waiting for.
-TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
+TEST_F(Tiers, SurvivorsReceiveTheErrorOfARankThatEnds) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   for (const char* tier : {"sim", "cold", "warm"})
     for (const auto kind :
@@ -146,7 +146,7 @@ TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
 
 // By the plan that the subject publishes: one bucket in the first step, and from the second on
 // those of its caps.
-TEST_F(Tiers, TellWhichBucketAnAllReduceIs) {
+TEST_F(Tiers, NameTheBucketOfAnAllReduce) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto c = scenario.parse(Json{{"world", {{"size", 2}}},
                                      {"steps", 3},

@@ -53,7 +53,7 @@ class Metrics : public Joinable {
   const std::string name_;
 };
 
-TEST(Joinable, IsShadowedCallByCallAndToldTheEnd) {
+TEST(Joinable, IsShadowedCallByCallAndReceivesTheEnd) {
   const auto reports = run_world(3, [](const Group& group) {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
@@ -88,8 +88,8 @@ TEST(Joinable, DoesWithoutShadowsWhereAJoinThrowsOrIsOff) {
   }
 }
 
-std::string told_by_join(const Group& group, const JoinOptions& options,
-                         const std::vector<std::shared_ptr<Joinable>>& joinables) {
+std::string error_of_join(const Group& group, const JoinOptions& options,
+                          const std::vector<std::shared_ptr<Joinable>>& joinables) {
   Terms net(1);
   DistributedDataParallel ddp(net, {.process_group = group});
   try {
@@ -106,13 +106,13 @@ TEST(Joinable, IsRefusedOnAllRanksWhereOneCannot) {
     const auto one = std::make_shared<Metrics>(group), other = std::make_shared<Metrics>(group);
     const auto named =
         std::make_shared<Metrics>(group, group->getRank() == 0 ? "loss" : "accuracy");
-    std::string report = told_by_join(group, {}, {one, nullptr}) + " | ";
-    report += told_by_join(group, {}, {one, other, one}) + " | ";
-    report += told_by_join(group, {}, {named}) + " | ";
+    std::string report = error_of_join(group, {}, {one, nullptr}) + " | ";
+    report += error_of_join(group, {}, {one, other, one}) + " | ";
+    report += error_of_join(group, {}, {named}) + " | ";
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
     auto join = ddp.join({}, {one});
-    report += told_by_join(group, {}, {one}) + " | ";
+    report += error_of_join(group, {}, {one}) + " | ";
     try {
       ddp->update_process_group(group);
     } catch (const std::exception& error) {
@@ -148,7 +148,7 @@ TEST(Joinable, ThatOneRankAloneCallsIsNamedOnAll) {
   EXPECT_NE(reports[0].find("a call of 'metrics'"), std::string::npos) << reports[0];
 }
 
-TEST(Joinable, OfOneNameIsToldFromAnotherByItsPlace) {
+TEST(Joinable, OfOneNameIsDistinguishedFromAnotherByItsPlace) {
   const auto reports = run_world(2, [](const Group& group) -> std::string {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
@@ -168,7 +168,7 @@ TEST(Joinable, OfOneNameIsToldFromAnotherByItsPlace) {
 }
 
 // Rank 1 has the parameter that the step of rank 0's second input moves.
-TEST(Joinable, ShardedOptimizerGoesOnWithoutInputs) {
+TEST(Joinable, ShardedOptimizerContinuesWithoutInputs) {
   for (const bool views : {false, true}) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(2);

@@ -172,11 +172,11 @@ TEST(Diagnose, ARelationThatAnotherRowContradictsIsNotNamed) {
       << "a row that is right says nothing";
 }
 
-TEST(Diagnose, ANanIsToldWhateverOtherRowsShow) {
+TEST(Diagnose, ANanIsNamedWhateverOtherRowsShow) {
   EXPECT_EQ(beside({{{NAN, 2}, {1, 2}}, {{9}, {3}}}).pattern, "one_rank_not_finite");
 }
 
-TEST(Diagnose, WholeNumbersThatLostTheirLastBitsAreTold) {
+TEST(Diagnose, WholeNumbersThatLostTheirLastBitsAreNamed) {
   const int64_t big = (int64_t{1} << 53) + 1;
   const auto all = [&](int64_t seen) {
     return diagnose({{{0, "x"}, "n", {int64_values({seen, 4}), int64_values({seen, 4})}},
@@ -189,7 +189,7 @@ TEST(Diagnose, WholeNumbersThatLostTheirLastBitsAreTold) {
   EXPECT_NE(all(big + 2).pattern, "through_floating_point");
 }
 
-TEST(Diagnose, RanksThatAgreeWhereEachHasItsOwnAreToldSo) {
+TEST(Diagnose, OneValueForAllWhereEachRankHasItsOwnIsNamed) {
   EXPECT_EQ(pattern({{5, 9}, {5, 9}}, {{1, 2}, {3, 4}}), "one_value_for_all");
 }
 
@@ -235,7 +235,7 @@ TEST(Diagnose, SumsAndRepeatedDivisionsAreExplained) {
       << "a sum over one rank is its average";
 }
 
-TEST(Diagnose, AStaleRankIsToldFromAStaleWorld) {
+TEST(Diagnose, AStaleRankIsDistinguishedFromAStaleWorld) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
   const auto stale = last_steps_value({floats_of({5, 7})});
   EXPECT_EQ(explained({{5, 7}, {5, 7}, {5, 7}}, right, stale), "last_steps_value");

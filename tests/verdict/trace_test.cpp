@@ -34,7 +34,7 @@ TEST(Trace, RanksThatIssueTheSameAgree) {
   EXPECT_FALSE(first_divergence_point(of({same, same, same})));
 }
 
-TEST(Trace, TheFirstDifferenceIsToldWithBothSides) {
+TEST(Trace, TheFirstDifferenceIsReportedWithBothSides) {
   const auto mismatch = first_mismatch(of({{sum(0, 4), sum(1, 1536)}, {sum(0, 4), sum(1, 2)}}));
   EXPECT_EQ(
       mismatch,
@@ -79,7 +79,7 @@ TEST(Trace, UnequalPartsAreAllowedWhereTheOperationAllowsThem) {
   EXPECT_EQ(first_mismatch(of({{part}, {larger}})), std::nullopt);
 }
 
-TEST(Trace, WhoNeverCameIsNamed) {
+TEST(Trace, ARankThatNeverCameIsNamed) {
   EXPECT_EQ(text_of_divergence(of({{sum(0, 4), sum(1, 2)}, {sum(0, 4)}, {sum(0, 4), sum(1, 2)}})),
             "rank 1 never issued collective #1, allreduce of 2 float32, which ranks 0, 2 issued");
 }
@@ -155,7 +155,7 @@ TEST(Ladder, OfALargeWorldShowsTheOneThatIsDone) {
   EXPECT_NE(lines_of_ladder(hanging(ranks)).front().find("rank 71"), std::string::npos);
 }
 
-TEST(Ladder, ACollectiveThatNoRankCompletedIsTold) {
+TEST(Ladder, ACollectiveThatNoRankCompletedIsReported) {
   EXPECT_EQ(text_of_divergence(hanging({{sum(0, 4)}, {sum(0, 4)}})),
             "every rank of the group issued collective #0, allreduce of 4 float32, and none "
             "completed it");

@@ -59,7 +59,7 @@ TEST(OneGpu, From230OnNcclIsAskedForIt) {
   EXPECT_FALSE(environment_of(1, {2, 29}).contains("NCCL_MULTI_RANK_GPU_ENABLE"));
 }
 
-TEST(OneGpu, AFailureIsToldByTheRankAndNotByItsEnd) {
+TEST(OneGpu, AFailureIsReportedByTheRankAndNotByItsEnd) {
   for (const NcclVersion version : {NcclVersion{2, 28}, NcclVersion{2, 30}})
     EXPECT_EQ(environment_of(0, version).at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
 }

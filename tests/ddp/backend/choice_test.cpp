@@ -134,7 +134,7 @@ TEST(Choice, ADeviceThatIsAskedForIsTaken) {
   EXPECT_NE(place_ranks(places, 1).problem.find("device_index -1"), std::string::npos);
 }
 
-TEST(Choice, TwoRanksOnOneGpuAreToldWhoTheyAre) {
+TEST(Choice, TwoRanksOnOneGpuAreNamed) {
   auto places = two_hosts();
   places[0].device_index = 1;
   EXPECT_EQ(place_ranks(places, 1).problem,

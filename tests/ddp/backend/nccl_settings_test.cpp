@@ -36,7 +36,7 @@ TEST(NcclSettings, WhatTheEnvironmentHasStays) {
       set_beside({{"NCCL_ASYNC_ERROR_HANDLING", "1"}}).contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
 }
 
-TEST(NcclSettings, WhoAsksForDumpsGetsTheTimeForThem) {
+TEST(NcclSettings, ARequestForDumpsGetsTheTimeForThem) {
   const auto settings = set_beside({{"TORCH_NCCL_DUMP_ON_TIMEOUT", "1"}});
   EXPECT_FALSE(settings.contains("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"));
 }

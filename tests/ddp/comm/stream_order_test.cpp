@@ -65,7 +65,7 @@ TEST(StreamOrders, WhatIsPackedNextWaitsForWhatWasHandedOn) {
 }
 
 // Nobody has entered since, and it is handed on to another stream.
-TEST(StreamOrders, WhoHandsOnWaitsForTheOneThatDidSoBefore) {
+TEST(StreamOrders, AStreamThatHandsOnWaitsForTheOneThatDidSoBefore) {
   EXPECT_EQ(forgotten_in([](StreamOrder& order, at::Tensor& memory) {
               memory.mul_(2);
               const c10::StreamGuard guard(side_stream());

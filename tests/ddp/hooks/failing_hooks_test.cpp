@@ -43,7 +43,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(CommunicationHooks, LetRanksThatLackAGradientBeTold) {
+TEST(CommunicationHooks, LetRanksThatLackAGradientBeReported) {
   for (const Make hook : {Make(all_reduce_hook), Make([] { return fp16_compress_hook(); })}) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(2, 2, 0.0, at::kFloat);

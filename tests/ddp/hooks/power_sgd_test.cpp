@@ -200,11 +200,11 @@ TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
     loaded.load_from(bytes);
     if (group->getRank() == 1) second->load(loaded, *resumed.net);
     const std::string error = told([&] { resumed.step(3); });
-    const bool is_told =
+    const bool is_reported =
         error.find(
             "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
             "rank 1); every rank loads its file of one save, or none does") != std::string::npos;
-    return is_told ? std::string("told") : error;
+    return is_reported ? std::string("told") : error;
   });
   EXPECT_EQ(reports, same(2, "told"));
 }

@@ -51,7 +51,7 @@ struct Inputs {
 };
 
 // Whatever came before, the next loop is as good as any.
-TEST(Join, TellsAllRanksTheSameInOneStepOrNone) {
+TEST(Join, RaisesTheSameOnAllRanksInOneStepOrNothing) {
   const std::vector<Inputs> cases = {
       {{2, 2}, 2, "even"},
       {{0, 0}, 0, "even"},
@@ -247,7 +247,7 @@ TEST(Join, ComparesItsOptions) {
             told("divide_by_initial_world_size", "true", "false"));
 }
 
-TEST(Join, IsToldOfInTheLoggingDataFromItsBeginOnUnlessItIsDisabled) {
+TEST(Join, IsInTheLoggingDataFromItsBeginOnUnlessItIsDisabled) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});

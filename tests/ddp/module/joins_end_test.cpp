@@ -44,7 +44,7 @@ TEST(EndsOfJoins, IsRefusedOnAllRanksWhileAnotherIsUnderWay) {
                           "this instance is under way; finish() that one first; 4.5 4.5"));
 }
 
-TEST(EndsOfJoins, OfARankThatIsElsewhereIsToldApart) {
+TEST(EndsOfJoins, OfARankThatIsElsewhereIsDistinguished) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
@@ -181,7 +181,7 @@ TEST(EndsOfJoins, LeavesTheLastWordToReportFailure) {
   EXPECT_EQ(reports, (std::vector<std::string>{"heard the disk is full", "told"}));
 }
 
-TEST(EndsOfJoins, GoesOnWithOtherRanksAfterAnUpdate) {
+TEST(EndsOfJoins, ContinuesWithOtherRanksAfterAnUpdate) {
   const auto reports = run_world(
       3,
       [](const Group& group) {

@@ -106,7 +106,7 @@ TEST(LocalForwards, ThatThrewOnOneRankLeaveTheRanksInStep) {
 
 const char* const kReported = " reported: forward threw: a bad batch";
 
-void expect_told(const std::vector<std::string>& reports, int odd) {
+void expect_reported(const std::vector<std::string>& reports, int odd) {
   const auto thrower = static_cast<std::size_t>(odd);
   EXPECT_EQ(reports[thrower], "exception: a bad batch");
   EXPECT_TRUE(reports[1 - thrower].starts_with("CommunicationError: ")) << reports[1 - thrower];
@@ -116,17 +116,17 @@ void expect_told(const std::vector<std::string>& reports, int odd) {
 
 TEST(LocalForwards, InWhichRanksExchangeSomethingEndTheWaitsOfPeersAsTheyThrow) {
   for (int odd = 0; odd < 2; ++odd) {
-    expect_told(run_world(2,
-                          [&](const Group& group) {
-                            Ddp ddp(std::make_shared<Picky>(1.0), {.process_group = group});
-                            ddp->register_buffer_hook(average_buffers_hook(),
-                                                      BufferHookPlace::after_forward);
-                            ddp(1.0, false).backward();
-                            const auto guard = ddp.no_sync();
-                            ddp(1.0, group->getRank() == odd);
-                            return std::string("never told");
-                          }),
-                odd);
+    expect_reported(run_world(2,
+                              [&](const Group& group) {
+                                Ddp ddp(std::make_shared<Picky>(1.0), {.process_group = group});
+                                ddp->register_buffer_hook(average_buffers_hook(),
+                                                          BufferHookPlace::after_forward);
+                                ddp(1.0, false).backward();
+                                const auto guard = ddp.no_sync();
+                                ddp(1.0, group->getRank() == odd);
+                                return std::string("never told");
+                              }),
+                    odd);
   }
 }
 
@@ -143,17 +143,17 @@ TEST(LocalForwards, WithStatisticsOfAllRanksEndTheWaitsOfPeersAsTheyThrow) {
   };
   for (const bool evaluates : {false, true}) {
     for (int odd = 0; odd < 2; ++odd) {
-      expect_told(run_world(2,
-                            [&](const Group& group) {
-                              DistributedDataParallel ddp(std::make_shared<Normed>(group),
-                                                          {.process_group = group});
-                              const auto guard = ddp.no_sync();
-                              const at::AutoGradMode gradients(!evaluates);
-                              ddp(false);
-                              ddp(group->getRank() == odd);
-                              return std::string("never told");
-                            }),
-                  odd);
+      expect_reported(run_world(2,
+                                [&](const Group& group) {
+                                  DistributedDataParallel ddp(std::make_shared<Normed>(group),
+                                                              {.process_group = group});
+                                  const auto guard = ddp.no_sync();
+                                  const at::AutoGradMode gradients(!evaluates);
+                                  ddp(false);
+                                  ddp(group->getRank() == odd);
+                                  return std::string("never told");
+                                }),
+                      odd);
     }
   }
 }
@@ -170,7 +170,7 @@ TEST(ChangedBuffers, AreSaidAgainOnEveryRankUntilTheGroupBeginsAnew) {
         const at::Tensor buffer = net->named_buffers()["average"], before = buffer.clone();
         if (group->getRank() == odd) buffer.set_data(torch::zeros({3}, at::kDouble));
         std::string report;
-        const auto is_told = [&](const auto& act) {
+        const auto is_reported = [&](const auto& act) {
           try {
             act();
             return false;
@@ -185,13 +185,13 @@ TEST(ChangedBuffers, AreSaidAgainOnEveryRankUntilTheGroupBeginsAnew) {
           }
         };
         if (is_local_first) {
-          is_told([&] {
+          is_reported([&] {
             const auto guard = ddp.no_sync();
             ddp(input, 1.0).backward();
           });
         }
         for (int step = 0; step < 3; ++step) {
-          const bool is = is_told([&] { ddp(input, 1.0).backward(); });
+          const bool is = is_reported([&] { ddp(input, 1.0).backward(); });
           report += is ? "told; " : "trained; ";
           // A repaired rank is out of step all the same.
           if (group->getRank() == odd) buffer.set_data(before);

@@ -57,8 +57,8 @@ const std::vector<Change> kChanges = {
      "buffer 'mask' was registered after the module was wrapped; wrap it again"}};
 
 // The sentence of the rank that made the change, and the one that its peers receive.
-void expect_told(const std::vector<std::string>& reports, const std::vector<int>& changed,
-                 const std::string& sentence) {
+void expect_reported(const std::vector<std::string>& reports, const std::vector<int>& changed,
+                     const std::string& sentence) {
   for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {
     const auto& report = reports[static_cast<std::size_t>(rank)];
     const bool is_own = std::find(changed.begin(), changed.end(), rank) != changed.end();
@@ -84,7 +84,7 @@ TEST(RegisteredTensors, ThatChangedAreReportedByTheNextForwardOnEveryRank) {
           ddp(1.0).backward();
           return std::string("trained apart");
         });
-        expect_told(reports, changed, change.sentence);
+        expect_reported(reports, changed, change.sentence);
       }
     }
   }

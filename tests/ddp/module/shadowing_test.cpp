@@ -107,7 +107,7 @@ TEST(Shadowing, WorksWithEveryOptionThatIsAllowed) {
 }
 
 // Once a join is over, the next loop is as good as any, whichever rank shadowed.
-TEST(Shadowing, LeavesAnObjectThatGoesOn) {
+TEST(Shadowing, LeavesAUsableObject) {
   for (const auto& inputs : std::vector<std::vector<int>>{{3, 0}, {0, 3}, {1, 2}}) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(2);

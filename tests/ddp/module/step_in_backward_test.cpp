@@ -61,8 +61,8 @@ TEST(StepInBackward, MovesNothingAfterAPassThatFailed) {
     DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
     ddp->step_in_backward(sgd(net));
     const Loss mine = group->getRank() == 1 ? Loss{{0, 1.0}} : Loss{{0, 1.0}, {1, 1.0}};
-    const bool is_told = thrown_by([&] { ddp.forward(mine).backward(); }) != "nothing";
-    return std::string(is_told ? "told: " : "not told: ") + numbers(net->weights[0]);
+    const bool is_reported = thrown_by([&] { ddp.forward(mine).backward(); }) != "nothing";
+    return std::string(is_reported ? "told: " : "not told: ") + numbers(net->weights[0]);
   });
   EXPECT_EQ(reports, same(2, "told: 0 0"));
 }

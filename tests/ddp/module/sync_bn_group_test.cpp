@@ -68,7 +68,7 @@ bool has_finite_statistics(ThrowsOnDemand& model) {
   return true;
 }
 
-TEST(LayersOverRanks, HearThatAPeersBackwardThrewAndGoOnAfterAnUpdate) {
+TEST(LayersOverRanks, ReceiveTheErrorOfAPeersBackwardAndContinueAfterAnUpdate) {
   for (const int world_size : {2, 3}) {
     const auto reports = run_world(world_size, [](const Group& group) {
       const auto model = std::make_shared<ThrowsOnDemand>();
@@ -90,7 +90,7 @@ TEST(LayersOverRanks, HearThatAPeersBackwardThrewAndGoOnAfterAnUpdate) {
   }
 }
 
-TEST(LayersOverRanks, ThatWereConvertedAfterwardsHearOfABackwardFromTheNextUpdateOn) {
+TEST(LayersOverRanks, ThatWereConvertedAfterwardsReceiveErrorsFromTheNextUpdateOn) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto model = std::make_shared<ThrowsOnDemand>();
     Handle ddp(model, {.process_group = group});
@@ -117,7 +117,7 @@ TEST(LayersOverRanks, WithoutAnUpdateAreRefusedAtOnce) {
   EXPECT_EQ(reports, same(2, "refused"));
 }
 
-TEST(LayersOverRanks, HearThatAPeersForwardThrew) {
+TEST(LayersOverRanks, ReceiveTheErrorOfAPeersForward) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto model = std::make_shared<ThrowsOnDemand>();
     convert_sync_batchnorm(std::shared_ptr<torch::nn::Module>(model), group);

@@ -48,7 +48,7 @@ TEST(DeviceFailures, ADeviceWithoutABackendIsRefusedOnEveryRank) {
 
 // The rank that lacks a gradient raises at once, the other no later than two forwards on, and all
 // go on after update_process_group().
-TEST(DeviceFailures, AMissingGradientIsHeardOfBeforeLong) {
+TEST(DeviceFailures, AMissingGradientIsReportedBeforeLong) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Terms net(2);
     net->to(accelerator_device());
@@ -80,7 +80,7 @@ TEST(DeviceFailures, AMissingGradientIsHeardOfBeforeLong) {
   EXPECT_TRUE(reports[0].ends_with("| 2 2 | 4 4")) << reports[0];
 }
 
-TEST(DeviceFailures, CheckReductionFinishedHearsOfItNow) {
+TEST(DeviceFailures, CheckReductionFinishedReportsItNow) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Terms net(2);
     net->to(accelerator_device());
@@ -110,7 +110,7 @@ class MixedImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Mixed);
 
-TEST(DeviceFailures, AMissingGradientBesideASparseOneIsHeardOf) {
+TEST(DeviceFailures, AMissingGradientBesideASparseOneIsReported) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Mixed net;
     net->to(accelerator_device());
@@ -165,7 +165,7 @@ TEST(DeviceFailures, APassThatThrewSendsItsBucketsThoughItsGradientsAreGone) {
 
 // There may be no forward after it that would report: the end of the join reports the error of the
 // last step, and not the peer's absence from join_sync.
-TEST(DeviceFailures, TheEndOfAJoinHearsOfItsLastStep) {
+TEST(DeviceFailures, TheEndOfAJoinReportsItsLastStep) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Terms net(2);
     net->to(accelerator_device());

@@ -128,7 +128,7 @@ void step(DistributedDataParallel<SplitImpl>& ddp, Split net) {
   ddp.forward(3.0).backward();
 }
 
-TEST(DevicePasses, TheNextForwardHearsOfOneThatHadNotEndedWhenBackwardThrew) {
+TEST(DevicePasses, TheNextForwardReportsOneThatHadNotEndedWhenBackwardThrew) {
   const auto reports = run_on_devices(2, [](const Group& group) {
     Split net;
     DistributedDataParallel ddp(net, {.process_group = group});
@@ -212,7 +212,7 @@ TEST(DevicePasses, AnInstanceThatGoesLeavesItsGroupAsItsPeersDo) {
 }
 
 // One that is stuck is a sentence, and no hang.
-TEST(DevicePasses, OneThatDoesNotEndIsToldAfterTheTimeout) {
+TEST(DevicePasses, OneThatDoesNotEndIsReportedAfterTheTimeout) {
   const auto reports = run_on_devices(1, [](const Group& group) {
     Split net;
     DistributedDataParallel ddp(

@@ -207,7 +207,7 @@ TEST(Passes, GoOnAfterEvaluation) {
   }
 }
 
-TEST(Logging, TellsWhatTheObjectIsAndWhatItHasDone) {
+TEST(Logging, ReportsWhatTheObjectIsAndWhatItHasDone) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(3);
     DistributedDataParallel ddp(

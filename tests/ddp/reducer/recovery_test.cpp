@@ -25,7 +25,7 @@ using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
 // A peer dies in a step; the others make a group of their own and go on with the same object.
-TEST(Recovery, GoesOnWithTheRanksThatLive) {
+TEST(Recovery, ContinuesWithTheRanksThatLive) {
   const auto reports = run_world(
       3,
       [](const Group& group) {
@@ -210,7 +210,7 @@ TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
 }
 
 // The odd rank may be any, the one that clears the reported error included.
-TEST(Recovery, GoesOnWithTheSameGroupAfterAFailureThatWasTold) {
+TEST(Recovery, ContinuesWithTheSameGroupAfterAFailureThatWasReported) {
   for (const int world : {2, 3}) {
     for (int odd = 0; odd < world; ++odd) {
       const auto reports = run_world(

@@ -30,7 +30,7 @@ Group second_group(const Group& first, InitOptions options) {
   return init_process_group(options);
 }
 
-TEST(Backends, AreDecidedAndToldWithTheReason) {
+TEST(Backends, AreDecidedAndReportedWithTheReason) {
   const auto reports = run_world(2, [](const Group& group) {
     return backends_of(*second_group(group, {})) + " | " + backends_of(*group);
   });

@@ -84,9 +84,9 @@ TEST(InitFailure, APortInUseEndsEveryRank) {
 }
 
 // The second one finds the port taken, and joins the store that has it.
-TEST(InitFailure, TwoRanksZeroAreToldThatTheyAreTwo) {
+TEST(InitFailure, TwoRanksZeroAreReportedToBoth) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) -> std::string {
-    const int port = testing::told_to_all(group, group->getRank() == 0 ? free_port() : 0);
+    const int port = testing::sent_to_all(group, group->getRank() == 0 ? free_port() : 0);
     stand(group->getRank() == 2 ? 1 : 0, 3, "127.0.0.1", port);
     init_process_group({.timeout = 20s});
     return "met";
@@ -98,7 +98,7 @@ TEST(InitFailure, TwoRanksZeroAreToldThatTheyAreTwo) {
   }
 }
 
-TEST(InitFailure, AnInterfaceThatIsNotThereIsToldToEveryRank) {
+TEST(InitFailure, AnInterfaceThatIsNotThereIsReportedOnEveryRank) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) -> std::string {
     const auto store = c10::make_intrusive<c10d::PrefixStore>("again", group->getStore());
     init_process_group({.store = store,
@@ -115,7 +115,7 @@ TEST(InitFailure, AnInterfaceThatIsNotThereIsToldToEveryRank) {
   }
 }
 
-TEST(InitFailure, AnAddressOfAnotherHostIsToldToEveryRank) {
+TEST(InitFailure, AnAddressOfAnotherHostIsReportedOnEveryRank) {
   const auto reports = testing::run_world(2, [](const testing::Group& group) -> std::string {
     const auto store = c10::make_intrusive<c10d::PrefixStore>("again", group->getStore());
     init_process_group({.store = store,
@@ -131,10 +131,10 @@ TEST(InitFailure, AnAddressOfAnotherHostIsToldToEveryRank) {
 
 // Rank 2 of the first world is no rank of the second one: it holds the store, and dies when both
 // others are in it.
-TEST(InitFailure, AStoreThatDiesEndsTheMeeting) {
+TEST(InitFailure, AStoreThatDiesEndsTheRendezvous) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) -> std::string {
     const auto server = group->getRank() == 2 ? testing::serve_store() : nullptr;
-    const int port = testing::told_to_all(group, server ? server->getPort() : 0);
+    const int port = testing::sent_to_all(group, server ? server->getPort() : 0);
     if (server) {
       for (const char* const arrival : {"1", "2"}) {
         server->wait({std::string("lockstep/attempt_0/lockstep/arrival/text/") + arrival}, 20s);
@@ -152,7 +152,7 @@ TEST(InitFailure, AStoreThatDiesEndsTheMeeting) {
 
 TEST(InitFailure, OnesOwnStoreDoesNotWaitForEver) {
   const auto reports = testing::run_world(2, [](const testing::Group& group) -> std::string {
-    const int port = testing::told_to_all(group, group->getRank() == 0 ? free_port() : 0);
+    const int port = testing::sent_to_all(group, group->getRank() == 0 ? free_port() : 0);
     stand(group->getRank(), 4, "127.0.0.1", port);
     init_process_group({.timeout = 2s});
     return "met";
@@ -162,7 +162,7 @@ TEST(InitFailure, OnesOwnStoreDoesNotWaitForEver) {
 }
 
 // Whatever the program makes of the exception.
-TEST(InitFailure, WhatEndsAnInstanceOrAMeetingIsInTheLaunchersFile) {
+TEST(InitFailure, TheErrorOfAnInstanceOrARendezvousIsInTheLaunchersFile) {
   const auto reports = testing::run_world(
       2,
       [](const testing::Group& group) -> std::string {

@@ -47,7 +47,7 @@ TEST(Init, RefusesOptionsThatCannotWork) {
 }
 
 // PyTorch's, over Gloo.
-TEST(Init, WaitsForHalfAnHourUnlessToldOtherwise) {
+TEST(Init, WaitsForHalfAnHourUnlessATimeoutIsGiven) {
   const auto timeout_of = [](std::optional<std::chrono::milliseconds> timeout) {
     const auto group = init_process_group({.store = c10::make_intrusive<c10d::HashStore>(),
                                            .rank = 0,
@@ -99,7 +99,7 @@ TEST(Init, AProcessThatNothingLaunchedIsAWorldOfOne) {
 TEST(Init, MeetsAtTheAddressOfTheEnvironment) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) {
     const auto server = group->getRank() == 0 ? testing::serve_store() : nullptr;
-    const int port = testing::told_to_all(group, server ? server->getPort() : 0);
+    const int port = testing::sent_to_all(group, server ? server->getPort() : 0);
     testing::stand(group->getRank(), 3, "127.0.0.1", port);
     ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     const auto second = init_process_group({.timeout = std::chrono::seconds(20)});
@@ -148,7 +148,7 @@ TEST(Init, PutsAProcessGroupInFrontOfAnyBackend) {
 }
 
 // As under Kubeflow's PyTorchJob. All ranks of the test are on one host.
-TEST(Init, WithoutALocalRankTheHostsNamesTellIt) {
+TEST(Init, WithoutALocalRankTheHostsNamesGiveIt) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) {
     ::clearenv();
     return std::to_string(local_rank(*group));

@@ -51,7 +51,7 @@ TEST(Launcher, KubeflowGivesNoLocalRank) {
             "torchrun 2 of 3, here ? of ?, at job-master-0:23456");
 }
 
-TEST(Launcher, OpenMpiOverTwoHostsHasToBeToldWhereToMeet) {
+TEST(Launcher, OpenMpiOverTwoHostsNeedsARendezvousAddress) {
   Variables variables = {{"OMPI_COMM_WORLD_RANK", "2"},       {"OMPI_COMM_WORLD_SIZE", "4"},
                          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                          {"PMIX_NAMESPACE", "prterun-a-7@1"}, {"PMIX_RANK", "2"}};
@@ -62,7 +62,7 @@ TEST(Launcher, OpenMpiOverTwoHostsHasToBeToldWhereToMeet) {
   EXPECT_EQ(read(variables), "openmpi 2 of 4, here 0 of 2, at node1:4000");
 }
 
-TEST(Launcher, TwoJobsOfOpenMpiOnOneHostMeetAtDifferentPorts) {
+TEST(Launcher, TwoJobsOfOpenMpiOnOneHostHaveDifferentPorts) {
   const auto port = [](const std::string& job) {
     Variables variables = kOpenMpi;
     variables["PMIX_NAMESPACE"] = job;
@@ -76,14 +76,14 @@ TEST(Launcher, TwoJobsOfOpenMpiOnOneHostMeetAtDifferentPorts) {
   EXPECT_LT(port("582418433"), 25000);
 }
 
-TEST(Launcher, HydraOnOneHostHasToBeToldThePort) {
+TEST(Launcher, HydraOnOneHostNeedsThePort) {
   Variables variables = kHydra;
   EXPECT_EQ(read(variables), "hydra 3 of 6, here 1 of 6, to set MASTER_PORT");
   variables["MASTER_PORT"] = "4000";
   EXPECT_EQ(read(variables), "hydra 3 of 6, here 1 of 6, at 127.0.0.1:4000");
 }
 
-TEST(Launcher, SrunMeetsOnTheFirstNodeOfItsStep) {
+TEST(Launcher, SrunHasItsRendezvousOnTheFirstNodeOfItsStep) {
   EXPECT_EQ(read(kSlurm), "slurm 5 of 7, here 1 of 3, at node03:19567");
   Variables variables = kSlurm;
   variables["SLURM_STEP_NODELIST"] = "a1,a2";

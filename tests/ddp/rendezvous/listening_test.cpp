@@ -32,7 +32,7 @@ TEST(Listening, AWorldOnOneHostListensOnLoopback) {
   }
 }
 
-TEST(Listening, OtherwiseWhereTheWayToTheMeetingPointStarts) {
+TEST(Listening, OtherwiseWhereTheWayToTheRendezvousAddressStarts) {
   const auto route = [](const std::string& host) { return "192.0.2." + host; };
   EXPECT_EQ(listening_address(launch(4, 2), {.address = "7"}, route), "192.0.2.7");
   EXPECT_EQ(listening_address(launch(4, std::nullopt), {.address = "7"}, route), "192.0.2.7");

@@ -216,7 +216,7 @@ bool is_known(const std::string& report) {
   });
 }
 
-void expect_all_told(const World& world, const std::vector<std::string>& reports) {
+void expect_reported_by_all(const World& world, const std::vector<std::string>& reports) {
   std::multiset<int> met;
   bool somebody_died = false;
   for (std::size_t at = 0; at < reports.size(); ++at) {
@@ -246,14 +246,14 @@ void expect_all_told(const World& world, const std::vector<std::string>& reports
 class MistakenWorlds : public ::testing::TestWithParam<unsigned> {};
 
 // With --gtest_shuffle and --gtest_random_seed other worlds; LOCKSTEP_TELL_WORLDS has them told.
-TEST_P(MistakenWorlds, EveryProcessIsToldWhyOrMeets) {
+TEST_P(MistakenWorlds, EveryProcessReceivesTheReasonOrCompletesTheRendezvous) {
   const auto seed =
       1000U * static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed());
   const World world = draw(seed + GetParam());
   const auto reports = testing::run_world(
       static_cast<int>(world.processes.size()), [&](const testing::Group& group) {
         const int own = group->getRank();
-        const int port = testing::told_to_all(group, own == 0 ? testing::free_port() : 0);
+        const int port = testing::sent_to_all(group, own == 0 ? testing::free_port() : 0);
         return report_of(world, world.processes[static_cast<std::size_t>(own)], port);
       });
   std::ostringstream story;
@@ -264,7 +264,7 @@ TEST_P(MistakenWorlds, EveryProcessIsToldWhyOrMeets) {
   if (world.is_right()) {
     EXPECT_EQ(reports, testing::same(world.size, "met"));
   } else {
-    expect_all_told(world, reports);
+    expect_reported_by_all(world, reports);
   }
 }
 

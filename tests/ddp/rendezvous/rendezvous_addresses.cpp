@@ -58,7 +58,7 @@ c10::intrusive_ptr<c10d::TCPStore> serve_store() {
   return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
-int told_to_all(const Group& group, int number) {
+int sent_to_all(const Group& group, int number) {
   std::vector<at::Tensor> numbers = {at::full({1}, number, at::kLong)};
   group->allreduce(numbers)->wait();
   return static_cast<int>(numbers[0].item<std::int64_t>());

@@ -22,6 +22,6 @@ void stand(int rank, int world_size, const std::string& address, int port);
 c10::intrusive_ptr<c10d::TCPStore> serve_store();
 
 // Gives every rank what one rank knows: the sum of their numbers. Collective.
-int told_to_all(const Group& group, int number);
+int sent_to_all(const Group& group, int number);
 
 }  // namespace lockstep::testing

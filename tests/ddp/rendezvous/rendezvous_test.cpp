@@ -32,12 +32,13 @@ std::string told(c10d::Store& store, int rank, int world_size,
 }
 
 // The same where ranks are to agree on one thing besides.
-std::string told_that_has(const Property& property, c10d::Store& store, int rank, int world_size) {
+std::string sentence_with(const Property& property, c10d::Store& store, int rank, int world_size) {
   return told(store, rank, world_size, 20s, {.description = {.properties = {property}}});
 }
 
 // Ranks as threads that rendezvous in one store; each entry is the error of one of them.
-std::vector<std::string> all_told(c10d::Store& store, const std::vector<RankAndSize>& standings) {
+std::vector<std::string> sentences_of_all(c10d::Store& store,
+                                          const std::vector<RankAndSize>& standings) {
   std::vector<std::future<std::string>> ranks;
   for (const auto& position : standings)
     ranks.push_back(std::async(std::launch::async, [&store, position] {
@@ -79,19 +80,20 @@ void expect_one_sentence(const std::vector<std::string>& told, const std::string
   }
 }
 
-TEST(Rendezvous, RanksOfOneWorldMeetInAFreshStore) {
+TEST(Rendezvous, RanksOfOneWorldFindEachOtherInAFreshStore) {
   for (int size = 1; size <= 5; ++size) {
     c10d::HashStore store;
     std::vector<RankAndSize> standings;
     for (int rank = 0; rank < size; ++rank) standings.push_back({rank, size});
-    EXPECT_EQ(all_told(store, standings), std::vector<std::string>(static_cast<size_t>(size)));
+    EXPECT_EQ(sentences_of_all(store, standings),
+              std::vector<std::string>(static_cast<size_t>(size)));
   }
 }
 
 TEST(Rendezvous, AStoreInWhichAWorldMetBeforeIsRefusedOnEveryRank) {
   c10d::HashStore store;
-  EXPECT_EQ(all_told(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
-  for (const auto& sentence : all_told(store, {{0, 2}, {1, 2}}))
+  EXPECT_EQ(sentences_of_all(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
+  for (const auto& sentence : sentences_of_all(store, {{0, 2}, {1, 2}}))
     EXPECT_NE(sentence.find("has met here before"), std::string::npos) << sentence;
 }
 
@@ -100,7 +102,7 @@ TEST(Rendezvous, TheTracesOfHalfAWorldAreRefusedOnEveryRank) {
   for (const int early : {0, 1, 2}) {
     StoreOfTheKilled store;
     store.leave_traces_of({.rank = early, .world_size = 3});
-    expect_one_sentence(all_told(store, {{0, 3}, {1, 3}, {2, 3}}),
+    expect_one_sentence(sentences_of_all(store, {{0, 3}, {1, 3}, {2, 3}}),
                         "rank " + std::to_string(early) + " has met here before");
   }
 }
@@ -110,19 +112,19 @@ TEST(Rendezvous, AStoreThatWasGivenUpIsRefusedOnEveryRank) {
   for (const int early : {0, 1, 2}) {
     c10d::HashStore store;
     EXPECT_NE(told(store, early, 3, 200ms).find("did not come"), std::string::npos);
-    expect_one_sentence(all_told(store, {{0, 3}, {1, 3}, {2, 3}}),
+    expect_one_sentence(sentences_of_all(store, {{0, 3}, {1, 3}, {2, 3}}),
                         "have given up: these ranks did not come: ");
   }
 }
 
 TEST(Rendezvous, TwoProcessesWithOneRankAreRefused) {
   c10d::HashStore store;
-  expect_one_sentence(all_told(store, {{0, 2}, {0, 2}}), "two processes have this rank");
+  expect_one_sentence(sentences_of_all(store, {{0, 2}, {0, 2}}), "two processes have this rank");
 }
 
 TEST(Rendezvous, DifferentWorldSizesAreRefusedOnEveryRank) {
   c10d::HashStore store;
-  expect_one_sentence(all_told(store, {{0, 2}, {1, 3}}),
+  expect_one_sentence(sentences_of_all(store, {{0, 2}, {1, 3}}),
                       "ranks disagree on the world size: rank 0 has 2; rank 1 has 3");
 }
 
@@ -151,7 +153,7 @@ TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
   std::vector<std::future<std::string>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(std::async(std::launch::async, [&store, rank] {
-      return told_that_has({"the version", rank == 1 ? "0.2.0" : "0.1.0"}, store, rank, 3);
+      return sentence_with({"the version", rank == 1 ? "0.2.0" : "0.1.0"}, store, rank, 3);
     }));
   }
   std::vector<std::string> sentences;
@@ -161,7 +163,7 @@ TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
   expect_one_sentence(sentences, "rank 1 has 0.2.0");
 }
 
-TEST(Rendezvous, WhoCannotTakePartTellsAll) {
+TEST(Rendezvous, ARankThatCannotTakePartReportsItToAll) {
   c10d::HashStore store;
   auto other = std::async(std::launch::async, [&] { return told(store, 0, 2); });
   EXPECT_THROW(rendezvous_in(store, {.rank = 1, .world_size = 2}, 20s,
@@ -170,12 +172,12 @@ TEST(Rendezvous, WhoCannotTakePartTellsAll) {
   EXPECT_EQ(other.get(), "disagreement: rank 1 cannot take part: its disk is full");
 }
 
-TEST(Rendezvous, RanksThatDecidedForDifferentBackendsAreToldWhatAndWhy) {
+TEST(Rendezvous, RanksThatDecidedForDifferentBackendsLearnWhichAndWhy) {
   c10d::HashStore store;
   auto other = std::async(std::launch::async, [&] {
-    return told_that_has({"the backends", "cpu:gloo,cuda:nccl by default"}, store, 0, 2);
+    return sentence_with({"the backends", "cpu:gloo,cuda:nccl by default"}, store, 0, 2);
   });
-  const std::string own = told_that_has(
+  const std::string own = sentence_with(
       {"the backends", "cpu:gloo by default", "no nccl: this machine has no GPU"}, store, 1, 2);
   EXPECT_EQ(own, other.get());
   EXPECT_EQ(own,
@@ -187,14 +189,14 @@ TEST(Rendezvous, RanksThatDecidedForDifferentBackendsAreToldWhatAndWhy) {
 TEST(Rendezvous, OneDecisionForDifferentReasonsIsNoDisagreement) {
   c10d::HashStore store;
   auto other = std::async(std::launch::async, [&] {
-    return told_that_has({"the backends", "cpu:gloo", "no nccl: no GPU"}, store, 0, 2);
+    return sentence_with({"the backends", "cpu:gloo", "no nccl: no GPU"}, store, 0, 2);
   });
-  EXPECT_EQ(told_that_has({"the backends", "cpu:gloo", "no nccl: not built"}, store, 1, 2), "");
+  EXPECT_EQ(sentence_with({"the backends", "cpu:gloo", "no nccl: not built"}, store, 1, 2), "");
   EXPECT_EQ(other.get(), "");
 }
 
 // The errors of one rank about the places of two.
-std::string told_of_places(c10d::Store& store, int rank, const CheckPlaces& check_places) {
+std::string report_of_places(c10d::Store& store, int rank, const CheckPlaces& check_places) {
   try {
     std::string all;
     for (const std::string& place :
@@ -209,8 +211,8 @@ std::string told_of_places(c10d::Store& store, int rank, const CheckPlaces& chec
 
 TEST(Rendezvous, EveryRankReadsThePlacesOfAll) {
   c10d::HashStore store;
-  auto other = std::async(std::launch::async, [&] { return told_of_places(store, 1, {}); });
-  EXPECT_EQ(told_of_places(store, 0, {}), "place 0;place 1;");
+  auto other = std::async(std::launch::async, [&] { return report_of_places(store, 1, {}); });
+  EXPECT_EQ(report_of_places(store, 0, {}), "place 0;place 1;");
   EXPECT_EQ(other.get(), "place 0;place 1;");
 }
 
@@ -219,22 +221,22 @@ TEST(Rendezvous, PlacesThatCannotBeAreRefusedOnEveryRank) {
   const auto check = [](const std::vector<std::string>& places) {
     return "no room at " + places.at(1);
   };
-  auto other = std::async(std::launch::async, [&] { return told_of_places(store, 1, check); });
-  EXPECT_EQ(told_of_places(store, 0, check), "disagreement: no room at place 1");
+  auto other = std::async(std::launch::async, [&] { return report_of_places(store, 1, check); });
+  EXPECT_EQ(report_of_places(store, 0, check), "disagreement: no room at place 1");
   EXPECT_EQ(other.get(), "disagreement: no room at place 1");
 }
 
 // A rank that came and then died has left its trace.
-TEST(Rendezvous, RanksThatCameAndWereNotHeardOfAgainAreNamed) {
+TEST(Rendezvous, RanksThatArrivedAndThenFellSilentAreNamed) {
   StoreOfTheKilled store;
   store.leave_traces_of({.rank = 1, .world_size = 2});
   EXPECT_EQ(told(store, 0, 2, 200ms), "all ranks came, and nothing more was heard of these: 1");
 }
 
 // It comes when the others have met, or before they have: then all are refused.
-TEST(Rendezvous, AProcessTooManyIsToldSoWheneverItComes) {
+TEST(Rendezvous, AProcessTooManyIsRefusedWheneverItComes) {
   c10d::HashStore store;
-  EXPECT_EQ(all_told(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
+  EXPECT_EQ(sentences_of_all(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
   const std::string late = told(store, 1, 2);
   EXPECT_NE(late.find("rank 1 has met here before: two processes have this rank"),
             std::string::npos)

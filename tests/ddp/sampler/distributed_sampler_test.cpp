@@ -130,7 +130,7 @@ TEST(DistributedSampler, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(before));
 }
 
-TEST(DistributedSampler, GoesOnWhereItWasSaved) {
+TEST(DistributedSampler, ContinuesWhereItWasSaved) {
   for (const std::size_t taken : {0U, 3U, 5U}) {
     auto sampler = sampler_of(10, 2, 0, {.seed = 4});
     sampler.set_epoch(2);

@@ -197,7 +197,7 @@ struct Pair : torch::nn::Module {
   }
 };
 
-TEST(Names, TellLayersOfEqualSettingsApart) {
+TEST(Names, DistinguishLayersOfEqualSettings) {
   for (const std::string way : {"made", "converted", "switched"}) {
     const auto reports = run_world(2, [&](const Group& group) {
       const auto net = std::make_shared<Pair>();

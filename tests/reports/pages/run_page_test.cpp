@@ -55,7 +55,7 @@ Run every_kind() {
   return run;
 }
 
-TEST(RunPage, TellsWhatWasNotCheckedBeforeAnythingElse) {
+TEST(RunPage, BeginsWithWhatWasNotChecked) {
   const auto html = run_page({.run = every_kind()});
   const auto document = parsed(html);
   EXPECT_LT(html.find("id=\"not-checked\""), html.find("id=\"failures\""));

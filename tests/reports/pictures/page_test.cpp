@@ -102,7 +102,7 @@ TEST(Page, EscapesHostileNamesEverywhere) {
     EXPECT_EQ(html.find(raw), std::string::npos);
 }
 
-TEST(Page, TellsRanksApartByShapeToo) {
+TEST(Page, DistinguishesRanksByShapeToo) {
   std::set<std::string> shapes;
   auto picture = sample_lines();
   auto& lines = std::get<Lines>(picture.body);

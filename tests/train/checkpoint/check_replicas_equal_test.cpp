@@ -37,8 +37,8 @@ std::string told(const std::function<void()>& act) {
 }
 
 // The sentence of each rank, after `change` on every one.
-std::vector<std::string> told_after(const std::function<void(torch::nn::Module&, int rank)>& change,
-                                    bool with_buffers = true) {
+std::vector<std::string> reports_after(
+    const std::function<void(torch::nn::Module&, int rank)>& change, bool with_buffers = true) {
   return run_world(kWorld, [&](const Group& group) {
     auto net = make_net();
     const at::NoGradGuard no_grad;
@@ -70,7 +70,7 @@ TEST(CheckReplicasEqual, AreAcceptedWhateverTheirStrides) {
 }
 
 TEST(CheckReplicasEqual, TheFirstElementThatDiffersIsNamedWithItsValues) {
-  const auto reports = told_after([](torch::nn::Module& net, int rank) {
+  const auto reports = reports_after([](torch::nn::Module& net, int rank) {
     if (rank == 1) first_parameter(net).view({-1})[1] = 0.25;
     if (rank == 2) first_parameter(net).view({-1})[2] = 7;
   });
@@ -83,7 +83,7 @@ TEST(CheckReplicasEqual, TheFirstElementThatDiffersIsNamedWithItsValues) {
 }
 
 TEST(CheckReplicasEqual, RankZeroMayBeTheOneThatDiffers) {
-  const auto reports = told_after([](torch::nn::Module& net, int rank) {
+  const auto reports = reports_after([](torch::nn::Module& net, int rank) {
     if (rank == 0) first_parameter(net).view({-1})[0] = 2;
   });
   EXPECT_NE(reports[0].find("rank 0 has 2; ranks 1 and 2 have 0.5"), std::string::npos)
@@ -93,7 +93,7 @@ TEST(CheckReplicasEqual, RankZeroMayBeTheOneThatDiffers) {
 
 TEST(CheckReplicasEqual, BitsCountNotValues) {
   for (const bool is_zero : {true, false}) {
-    const auto reports = told_after([&](torch::nn::Module& net, int rank) {
+    const auto reports = reports_after([&](torch::nn::Module& net, int rank) {
       auto numbers = first_parameter(net).view({-1});
       numbers[0] = is_zero ? 0.0 : std::numeric_limits<double>::quiet_NaN();
       if (rank == 2 && is_zero) numbers[0] = -0.0;
@@ -111,14 +111,14 @@ TEST(CheckReplicasEqual, BuffersCountUnlessLeftOut) {
   const auto change = [](torch::nn::Module& net, int rank) {
     net.register_buffer("seen", at::full({}, rank, at::kLong));
   };
-  EXPECT_EQ(told_after(change), same(kWorld,
-                                     "ranks disagree on buffer 'seen': rank 0 has 0; rank 1 "
-                                     "has 1; rank 2 has 2"));
-  EXPECT_EQ(told_after(change, /*with_buffers=*/false), same(kWorld, "equal"));
+  EXPECT_EQ(reports_after(change), same(kWorld,
+                                        "ranks disagree on buffer 'seen': rank 0 has 0; rank 1 "
+                                        "has 1; rank 2 has 2"));
+  EXPECT_EQ(reports_after(change, /*with_buffers=*/false), same(kWorld, "equal"));
 }
 
 TEST(CheckReplicasEqual, ShapesAreComparedBeforeValues) {
-  const auto reports = told_after([](torch::nn::Module& net, int rank) {
+  const auto reports = reports_after([](torch::nn::Module& net, int rank) {
     net.register_buffer("odd", at::zeros({rank == 1 ? 2 : 3}));
   });
   EXPECT_EQ(reports, same(kWorld,
@@ -169,7 +169,7 @@ TEST(CheckReplicasEqual, AnOptimizersOptionsAndStateCount) {
 TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
   const auto reports = run_world(2, [](const Group& group) {
     const int rank = group->getRank();
-    const auto told_of = [&](const DistributedSampler& sampler) {
+    const auto report_of = [&](const DistributedSampler& sampler) {
       return told([&] { check_replicas_equal(group, {.sampler = &sampler}); }) + "|";
     };
     const auto drawn_from = [&](int first) {
@@ -180,9 +180,10 @@ TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
     DistributedSampler alike(5, *group), late(5, *group);
     alike.next(rank == 0 ? 1 : 2);
     late.set_epoch(rank);
-    return told_of(alike) + told_of(DistributedSampler(rank == 0 ? 5 : 6, *group)) + told_of(late) +
-           told_of(DistributedSampler(5, *group, {.seed = rank == 0 ? 1U : 2U})) +
-           told_of(drawn_from(3)) + told_of(drawn_from(rank));
+    return report_of(alike) + report_of(DistributedSampler(rank == 0 ? 5 : 6, *group)) +
+           report_of(late) +
+           report_of(DistributedSampler(5, *group, {.seed = rank == 0 ? 1U : 2U})) +
+           report_of(drawn_from(3)) + report_of(drawn_from(rank));
   });
   EXPECT_EQ(
       reports,

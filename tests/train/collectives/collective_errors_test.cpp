@@ -120,7 +120,7 @@ const std::vector<Case> kRefused = {
      "2"},
 };
 
-TEST(CollectiveErrors, TellEveryRankOneSentenceAndLeaveTheGroupUsable) {
+TEST(CollectiveErrors, RaiseOneSentenceOnEveryRankAndLeaveTheGroupUsable) {
   for (std::size_t first = 0; first < kRefused.size(); ++first) {
     const Case& each = kRefused[first];
     const auto reports = run_world(3, [&](const Group& group) {

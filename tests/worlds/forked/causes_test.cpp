@@ -13,12 +13,12 @@ using namespace std::chrono_literals;
 
 class Causes : public ForkedTest {
  protected:
-  struct Told {
+  struct Reported {
     Verdict::Kind kind = Verdict::Kind::pass;
     std::string headline, place;
     int guilty = 0;
   };
-  Told told_of(const Toy& c) {
+  Reported report_of(const Toy& c) {
     const auto history = play(c, 2s);
     const auto verdict = judge(scenario_, {scenario_.name, to_json(c)}, history);
     const auto folder =
@@ -29,11 +29,11 @@ class Causes : public ForkedTest {
             verdict.findings.empty() ? "" : reports::text_of(verdict.findings.front()),
             evidence.stack, rank_to_blame(history)};
   }
-  Told told_of(const std::string& how) { return told_of(toy("part_in_" + how, 3, 1)); }
-  Told told_of_injection(InjectionKind kind) {
+  Reported report_of(const std::string& how) { return report_of(toy("part_in_" + how, 3, 1)); }
+  Reported report_of_injection(InjectionKind kind) {
     Toy c = toy("part_in_nothing", 3);
     c.world.injections = {{.kind = kind, .rank = 1, .collective = 1, .amount = 3}};
-    return told_of(c);
+    return report_of(c);
   }
 };
 
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Causes, ::testing::Values("cold", "warm", "sim",
                          [](const auto& tier) { return std::string(tier.param); });
 
 TEST_P(Causes, ASkippedCollective) {
-  const auto told = told_of("skip");
+  const auto told = report_of("skip");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with(
       "rank 1 never issued collective #2, allreduce of 2 float32, which ranks 0, 2 issued"))
@@ -51,7 +51,7 @@ TEST_P(Causes, ASkippedCollective) {
 // Rank 1 believes that it took part, and continues. The verdict names the collective in which the
 // others wait, and the injection.
 TEST_P(Causes, ADroppedCollective) {
-  const auto told = told_of_injection(InjectionKind::drop);
+  const auto told = report_of_injection(InjectionKind::drop);
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   // The next collective of rank 1 is taken for the one that it dropped.
   EXPECT_TRUE(
@@ -62,7 +62,7 @@ TEST_P(Causes, ADroppedCollective) {
 }
 
 TEST_P(Causes, AnExtraCollective) {
-  const auto told = told_of("add");
+  const auto told = report_of("add");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with(
       "ranks 0, 2 never issued collective #3, allreduce of 2 float32, which rank 1 issued"))
@@ -70,7 +70,7 @@ TEST_P(Causes, AnExtraCollective) {
 }
 
 TEST_P(Causes, SwappedOrder) {
-  const auto told = told_of("swap");
+  const auto told = report_of("swap");
   EXPECT_TRUE(is_failure(told.kind));
   EXPECT_TRUE(
       told.headline.starts_with("collective #1 differs: rank 0 issued allreduce of 2 "
@@ -80,7 +80,7 @@ TEST_P(Causes, SwappedOrder) {
 
 // Gloo reports success of some of these, and ends a process with others.
 TEST_P(Causes, UnequalSizes) {
-  const auto told = told_of("resize");
+  const auto told = report_of("resize");
   EXPECT_TRUE(is_failure(told.kind));
   EXPECT_TRUE(
       told.headline.starts_with("collective #1 differs: rank 0 issued allreduce of 2 "
@@ -89,20 +89,20 @@ TEST_P(Causes, UnequalSizes) {
 }
 
 TEST_P(Causes, AStoppedRank) {
-  const auto told = told_of_injection(InjectionKind::stop);
+  const auto told = report_of_injection(InjectionKind::stop);
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with("rank 1 was stopped, at step 2, round")) << told.headline;
 }
 
 TEST_P(Causes, ADeadRank) {
-  const auto told = told_of_injection(InjectionKind::kill);
+  const auto told = report_of_injection(InjectionKind::kill);
   EXPECT_EQ(told.kind, Verdict::Kind::crash);
   EXPECT_TRUE(told.headline.starts_with("rank 1 was ended by SIGKILL, at step 2, round"))
       << told.headline;
 }
 
 TEST_P(Causes, ACrash) {
-  const auto told = told_of("crash");
+  const auto told = report_of("crash");
   EXPECT_EQ(told.kind, Verdict::Kind::crash);
   EXPECT_TRUE(told.headline.starts_with("rank 1 was ended by SIGSEGV, at step 2, round"))
       << told.headline;
@@ -112,14 +112,14 @@ TEST_P(Causes, ACrash) {
 }
 
 TEST_P(Causes, AnEndlessLoop) {
-  const auto told = told_of("loop");
+  const auto told = report_of("loop");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_EQ(told.guilty, 1);
   EXPECT_NE(told.place.find("part_in"), std::string::npos) << told.place;
 }
 
 TEST_P(Causes, ALockThatIsHeld) {
-  const auto told = told_of("lock");
+  const auto told = report_of("lock");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_EQ(told.guilty, 1);
   EXPECT_NE(told.place.find("lock"), std::string::npos) << told.place;
@@ -127,7 +127,7 @@ TEST_P(Causes, ALockThatIsHeld) {
 }
 
 TEST_P(Causes, AnExceptionOnOneRank) {
-  const auto told = told_of("throw");
+  const auto told = report_of("throw");
   EXPECT_EQ(told.kind, Verdict::Kind::crash);
   EXPECT_TRUE(told.headline.starts_with("rank 1 threw: a toy's own error, at step 2, round"))
       << told.headline;

@@ -42,7 +42,7 @@ TEST_P(ForkedTest, WorldsOfOneToFiveReturnWithWhatTheyRecorded) {
   }
 }
 
-TEST_P(ForkedTest, EveryWayToEndIsTold) {
+TEST_P(ForkedTest, EveryWayToEndIsReported) {
   EXPECT_EQ(ending("throw"), (Ending{Kind::threw, "a toy's own error"}));
   EXPECT_EQ(ending("throw_int"), (Ending{Kind::threw, "something that is no std::exception"}));
   EXPECT_EQ(ending("refuse"), (Ending{Kind::refused, "the toy lacks it"}));
@@ -63,7 +63,7 @@ TEST_P(ForkedTest, ARankThatLeavesWithStatusZeroIsNotAwaited) {
   EXPECT_EQ(endings(history), (std::vector<Ending>{{}, {Kind::exited, "0"}}));
 }
 
-TEST_P(ForkedTest, WhatARankRecordedBeforeItDiedIsThere) {
+TEST_P(ForkedTest, RecordsOfARankBeforeItsDeathAreKept) {
   const auto history = play(toy("kill", 2, 1));
   EXPECT_EQ(history.ranks()[1].ending, (Ending{Kind::signalled, "SIGKILL"}));
   EXPECT_EQ(history.row({1, "acting"}, "there").by_rank.size(), 2u);
@@ -206,7 +206,7 @@ class ForkedLaneTest : public ForkedTest {};
 INSTANTIATE_TEST_SUITE_P(Tiers, ForkedLaneTest, ::testing::Values("cold", "warm", "sim"),
                          [](const auto& tier) { return std::string(tier.param); });
 
-TEST_P(ForkedLaneTest, WhatATierCannotPlayIsATierError) {
+TEST_P(ForkedLaneTest, ACaseThatATierCannotRunIsATierError) {
   const auto text = [&](const Case& c, const Setting& setting) -> std::string {
     try {
       lane().play(scenario_, c, setting, {60s});

@@ -58,7 +58,7 @@ TEST_P(GroupsTest, WhereRanksPartTheStoryHasTheirCallSites) {
   EXPECT_NE(kept.find(" at acts.cpp:"), std::string::npos) << kept;
 }
 
-TEST_P(GroupsTest, ThatHaveComeToDifferentPlacesAreTold) {
+TEST_P(GroupsTest, ThatHaveComeToDifferentPlacesAreReported) {
   const auto history = play(toy("split_off_groups", 4));
   const auto front = wavefront(history);
   ASSERT_EQ(front.size(), 4u);

@@ -27,7 +27,7 @@ TEST_P(Injections, StrikeWhereTheyWerePlanted) {
   EXPECT_EQ(endings(play(planted)), std::vector<Ending>(2));
 }
 
-TEST_P(Injections, WhatBefallsACollectiveIsSeenByThoseItConcerns) {
+TEST_P(Injections, InjectionsIntoACollectiveAreSeenByTheRanksThatTheyConcern) {
   const auto struck = [&](InjectionKind kind, int amount) {
     Toy planted = toy("reduce_and_record", 2);
     planted.world.injections = {{.kind = kind, .rank = 1, .collective = 0, .amount = amount}};

@@ -51,7 +51,7 @@ TEST_P(WarmTest, AWorldThatEndedBadlyIsReplaced) {
   }
 }
 
-TEST_P(WarmTest, WhatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
+TEST_P(WarmTest, StateThatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
   const std::vector<std::pair<std::string, std::string>> leaks{
       {"leave_a_thread", "rank 1: 1 thread(s) more than before"},
       {"leave_a_descriptor", "rank 1: 1 open descriptor(s) more than before"},
@@ -95,7 +95,7 @@ std::vector<Descriptor> strangers_of(pid_t pid) {
   return strangers;
 }
 
-TEST_P(WarmTest, WhoConnectsToTheBackendFromOutsideIsNoLeakOfTheCase) {
+TEST_P(WarmTest, AConnectionToTheBackendFromOutsideIsNoLeakOfTheCase) {
   const auto before = pids(2);
   const auto pid = static_cast<pid_t>(before.at(1));
   const auto descriptors = testing_support::descriptors_of(pid);

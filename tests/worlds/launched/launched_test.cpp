@@ -39,7 +39,7 @@ TEST_P(LaunchedTest, ACaseThatWantsMoreRanksThanThereAreIsRefused) {
   EXPECT_EQ(endings(play(toy("return", 5))), std::vector<Ending>(5));
 }
 
-TEST_P(LaunchedTest, WhatAServerCannotPlayIsATierErrorAndTheNextCaseIsPlayed) {
+TEST_P(LaunchedTest, ACaseThatAServerCannotRunIsATierErrorAndTheNextCaseRuns) {
   const auto text = [&](const Case& c, const Setting& setting) -> std::string {
     try {
       lane().play(scenario_, c, setting, {60s});

@@ -133,7 +133,7 @@ TEST(Members, AStrangerIsTurnedAway) {
   joining.join();
 }
 
-TEST(Members, WhoSaysWhatIsNoHelloIsTurnedAway) {
+TEST(Members, AConnectionWithoutAHandshakeIsTurnedAway) {
   const auto listener = listen_on(kHere);
   std::thread strange([&] {
     const auto connection = connect_to(kHere, listener.port, in(30s));

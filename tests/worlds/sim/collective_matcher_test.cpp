@@ -46,7 +46,7 @@ TEST_F(CollectiveMatcherTest, ItLastsUntilTheLastHasCome) {
   });
 }
 
-TEST_F(CollectiveMatcherTest, DifferentCollectivesAreFoundAsTheyMeetAndBothAreShown) {
+TEST_F(CollectiveMatcherTest, DifferentCollectivesAreFoundAsTheyMatchAndBothAreShown) {
   const std::vector<std::pair<Collective, std::string>> others{
       {all_reduce(5), "rank 5 issued allreduce of 4 float32, rank 3 allreduce of 5 float32"},
       {{.op = "broadcast", .group = "world", .dtype = "float32", .elements = 4, .root = 1},
@@ -66,7 +66,7 @@ TEST_F(CollectiveMatcherTest, DifferentCollectivesAreFoundAsTheyMeetAndBothAreSh
   });
 }
 
-TEST_F(CollectiveMatcherTest, WhoIsGoneIsNotWaitedFor) {
+TEST_F(CollectiveMatcherTest, ARankThatIsGoneIsNotWaitedFor) {
   in_a_rank([&] {
     const auto open = meeting_.join(0, all_reduce(4), 0);
     meeting_.leave(5, "threw (enough)");
@@ -78,7 +78,7 @@ TEST_F(CollectiveMatcherTest, WhoIsGoneIsNotWaitedFor) {
   });
 }
 
-TEST_F(CollectiveMatcherTest, WhoHadComeBeforeItWentIsCounted) {
+TEST_F(CollectiveMatcherTest, ARankThatCameBeforeItWentIsCounted) {
   in_a_rank([&] {
     const auto session = meeting_.join(1, all_reduce(4), 0);
     meeting_.leave(5, "exited (3)");
@@ -88,7 +88,7 @@ TEST_F(CollectiveMatcherTest, WhoHadComeBeforeItWentIsCounted) {
   });
 }
 
-TEST_F(CollectiveMatcherTest, WhoWaitsSaysForWhom) {
+TEST_F(CollectiveMatcherTest, AWaitingRankNamesItsPeers) {
   in_a_rank([&] {
     const auto session = meeting_.join(1, all_reduce(4), 0);
     EXPECT_EQ(meeting_.waiting_text(*session, 1),

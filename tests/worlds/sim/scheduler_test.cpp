@@ -87,7 +87,7 @@ TEST(Scheduler, AnEventWakesThoseThatWaitAndTheirClocksReachItsTime) {
   EXPECT_EQ(woke[1], 8s) << "it came later than the event";
 }
 
-TEST(Scheduler, WhoWaitsForWhatNobodyCanMakeHappenIsToldAtOnce) {
+TEST(Scheduler, AWaitThatNothingCanEndEndsAtOnce) {
   auto& event = *new Event;  // the ranks that wait for it are never destroyed
   auto& scheduler = *new Scheduler(rank_threads(), 3, Chooser({}, 3), kLimit);
   const auto ends = scheduler.run([&](int rank) {
@@ -139,7 +139,7 @@ TEST(Scheduler, NobodysTimeoutsReachBeyondTheLimit) {
   for (const auto& standing : ends) EXPECT_EQ(standing.state, State::waiting);
 }
 
-TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
+TEST(Scheduler, ARankThatPollsLetsAllOthersRun) {
   for (const auto policy :
        {SchedulePolicy::listed, SchedulePolicy::uniform, SchedulePolicy::priority}) {
     bool is_there = false;
@@ -155,7 +155,7 @@ TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
   }
 }
 
-TEST(Scheduler, WhoLooksForeverRunsOutOfTime) {
+TEST(Scheduler, ARankThatPollsForeverRunsOutOfTime) {
   auto& scheduler = *new Scheduler(rank_threads(), 2, Chooser({}, 2), kLimit);
   const auto ends = scheduler.run([&](int rank) {
     if (rank == 1) return;

@@ -172,7 +172,7 @@ TEST_P(SimTest, DifferentCollectivesAreAnErrorOnEveryRankThatShowsBoth) {
             (std::vector<Ending>{{Kind::threw, why}, {Kind::threw, why}, {Kind::threw, why}}));
 }
 
-TEST_P(SimTest, WhoWaitsForARankThatIsGoneIsToldHowItWent) {
+TEST_P(SimTest, AWaitForARankThatIsGoneEndsWithHowItWent) {
   Toy c = toy("reduce_and_record", 3);
   c.world.injections = {{.kind = InjectionKind::kill, .rank = 2, .collective = 0}};
   const Ending told{Kind::threw, "rank 2 never came to collective #0: signalled (SIGKILL)"};
@@ -230,7 +230,7 @@ TEST_P(SimTest, PollingEndsAsTheCollectiveDoes) {
   }
 }
 
-TEST_P(SimTest, WhatARankFindsInTheStoreIsOfItsPast) {
+TEST_P(SimTest, AKeyThatARankFindsInTheStoreIsOfItsPast) {
   Toy c = toy("find_in_store", 2);
   c.world.timing = {.operation_ns = 10'000'000};
   const auto times = play(c).row({1, "acting"}, "ns").by_rank;
