@@ -164,7 +164,7 @@ TEST(Campaign, EveryCaseIsWrittenDownBeforeItRuns) {
   EXPECT_EQ(bench.heard.verdicts.size(), 2u);
 }
 
-TEST(Campaign, AnInterruptEndsWhatIsBeingPlayed) {
+TEST(Campaign, AnInterruptEndsTheRunningCases) {
   Bench bench;
   const auto run =
       bench.run({job_of(holds_unless_one("toys.a"), {2}), job_of(holds_unless_one("toys.b"), {3})},
@@ -280,7 +280,7 @@ TEST(Campaign, OneCanaryThatPassesIsEnoughToSaySo) {
   EXPECT_EQ(run.canary, Run::Canary::passed);
 }
 
-TEST(Campaign, ACanaryThatCannotBePlayedIsInconclusive) {
+TEST(Campaign, ACanaryThatCannotRunIsInconclusive) {
   Bench bench;
   const auto run = bench.run({}, [](const Case&, FakeTier&) -> History { throw TierError("gone"); },
                              {}, 1, {job_of(holds_unless_one("toys.canary"), {1})});

@@ -20,7 +20,7 @@ using toys::recorded;
 using toys::sees_its_value;
 using toys::value_of;
 
-TEST(CaseRun, AFailingCaseIsPlayedThreeTimesAndSaved) {
+TEST(CaseRun, AFailingCaseRunsThreeTimesAndIsSaved) {
   Bench bench;
   const auto run = bench.run({job_of(holds_unless_one(), {2, 1, 3})}, sees_its_value);
   const auto& result = run.results.at(0);
@@ -110,7 +110,7 @@ TEST(CaseRun, OnlyAnArchivedCaseIsReportedAsOne) {
   EXPECT_FALSE(bench.run({job_of(scenario, {1})}, sees_its_value).results.at(0).failure->archived);
 }
 
-TEST(CaseRun, AHangIsPlayedTwice) {
+TEST(CaseRun, AHangRunsTwice) {
   Bench bench;
   const auto run = bench.run({job_of(holds_unless_one(), {4})}, [](const Case& c, FakeTier&) {
     return toys::ended(c, {Ending::Kind::stuck, ""});

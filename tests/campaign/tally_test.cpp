@@ -194,7 +194,7 @@ TEST(Tally, OneThatDoesNotKeepGoingCountsNoSignature) {
   EXPECT_TRUE(tally.result().others.empty());
 }
 
-TEST(Tally, ASignatureThatChangesWhenPlayedAgainIsFlakyAndTheOthersAreNot) {
+TEST(Tally, ASignatureThatChangesInAnotherRunIsFlakyAndTheOthersAreNot) {
   Tally tally(toys::job_of(toys::holds_unless_one(), {0, 1}), AfterFailure::keep_going);
   for (const char* pattern : {"one", "other"})
     tally.played(*tally.next(), with_pattern(Kind::fail, pattern));

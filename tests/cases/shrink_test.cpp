@@ -123,7 +123,7 @@ TEST(Shrink, EveryCaseOnTheWayFailsAsTheOneBeforeOrExplainsMore) {
 }
 
 // Neither field gets smaller alone, so that the way down leads over two steps at once.
-TEST(Shrink, NoCaseOutsideThePreconditionIsPlayedAndTheSearchGoesPastIt) {
+TEST(Shrink, NoCaseOutsideThePreconditionRunsAndTheSearchGoesPastIt) {
   auto scenario = planted::scenario_of_planted();
   scenario.unmet_precondition = [](const Case& c) {
     const auto is = planted::typed(c);
@@ -180,7 +180,7 @@ TEST(Shrink, ABudgetOfRunsEndsItWithTheSmallestSoFar) {
             to_json(bug.smallest).dump());
 }
 
-TEST(Shrink, NoCaseIsPlayedTwice) {
+TEST(Shrink, NoCaseRunsTwice) {
   std::set<std::string> hashes;
   const auto& bug = planted::bugs()[4];
   auto start = planted::large_case();

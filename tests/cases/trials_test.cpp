@@ -63,7 +63,7 @@ TEST(Search, TheFirstWantedCaseIsFoundFromAnywhereOnAndRoundTheEnd) {
   }));
 }
 
-TEST(Search, AKnownCaseIsNeitherPlayedNorCountedAgain) {
+TEST(Search, AKnownCaseNeitherRunsNorCountsAgain) {
   Scripted trials;
   Search search(trials);
   search.allow(TrialTime::max(), 100);
@@ -73,7 +73,7 @@ TEST(Search, AKnownCaseIsNeitherPlayedNorCountedAgain) {
   EXPECT_EQ(search.runs(), 3);
 }
 
-TEST(Search, WhatShowedTheFailureIsPlayedAgainOnceFewerCasesDo) {
+TEST(Search, ACaseThatShowedTheFailureRunsAgainOnceFewerCasesDo) {
   Scripted trials;
   Search search(trials);
   search.allow(TrialTime::max(), 100);
@@ -84,7 +84,7 @@ TEST(Search, WhatShowedTheFailureIsPlayedAgainOnceFewerCasesDo) {
   EXPECT_EQ(search.runs(), 2);
 }
 
-TEST(Search, WhatWasPlayedAheadDoesNotCountBeforeItsTurn) {
+TEST(Search, ACaseThatRanAheadDoesNotCountBeforeItsTurn) {
   Scripted trials;
   trials.plays_ahead = true;
   Search search(trials);

@@ -165,7 +165,7 @@ class Healthy(Worlds):
         for rank in ranks:
             self.assertEqual(rank.said["look"][0][1], range_of(*[4.5 * i for i in range(1, 7)] * 3))
 
-    def test_who_leaves_in_peace_aborts_when_its_own_work_is_over_and_all_have_come(self):
+    def test_a_rank_that_leaves_in_peace_aborts_when_its_own_work_is_over_and_all_have_come(self):
         for size in (1, 2, 4):
             ranks = play(size, "init=" + BOTH, "ddp", "steps=3", "leave")
             self.assert_all_ended_well(ranks)
@@ -174,7 +174,7 @@ class Healthy(Worlds):
                 self.assertEqual(of(rank, "is_aborted"), [])
                 self.assert_nothing_spins(rank)
 
-    def test_who_leaves_in_peace_takes_no_bytes_along_that_a_peer_still_waits_for(self):
+    def test_a_rank_that_leaves_in_peace_takes_no_bytes_along_that_a_peer_still_waits_for(self):
         ranks = play(2, "init=" + BOTH, "sum", "leave", faults={1: "ncclAllReduce@2=late"})
         self.assert_all_ended_well(ranks)
         for rank in ranks:

@@ -74,7 +74,7 @@ class Launch(Campaign):
             self.assertEqual(sum(line == "[%s] %s %s" % (line[1], word, line[1]) for line in lines), 1200)
         self.assertEqual(said.out.count("] last\n"), 4)
 
-    def test_who_fails_first_decides_and_says_why(self):
+    def test_the_rank_that_fails_first_decides_and_says_why(self):
         said = self.launch(3, PROGRAM, "interface")
         self.assertEqual(said.status, 1)
         self.assertRegex(said.err, r"(?m)^lockstep: rank \d failed first, with exit code 1: rank 1 cannot take part: "

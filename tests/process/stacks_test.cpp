@@ -103,7 +103,7 @@ TEST(Stacks, AStoryLeavesOutTheHeadersOfTheStandardLibrary) {
   EXPECT_TRUE(is_found) << ::testing::PrintToString(lines_of(seen[0]));
 }
 
-TEST(Stacks, OfAStoppedProcessTheKernelTells) {
+TEST(Stacks, OfAStoppedProcessComeFromTheKernel) {
   const auto seen = seen_of([] { raise(SIGSTOP); });
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_TRUE(seen[0].frames.empty());

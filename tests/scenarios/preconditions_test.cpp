@@ -47,7 +47,7 @@ struct Chosen : Trials {
   const Scenario& scenario;
 };
 
-TEST(Preconditions, EveryCaseThatASearchPlaysMeetsThem) {
+TEST(Preconditions, EveryCaseThatASearchRunsMeetsThem) {
   for (const auto& scenario : catalogue()) {
     Chosen trials(scenario);
     Search search(trials);

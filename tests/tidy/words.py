@@ -35,6 +35,8 @@ OURS = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "report
 TEXTS = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli/run", "cli/launch", "bench", "examples")
 # Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
+# The name of a test that says how something was told, and not what was reported.
+TESTS = re.compile(r"\b(?:TEST\w*\(\w+,\s*|def test_|def assert_)(\w*(?:Told(?![a-z])|(?<![a-z])told(?![a-z])|Hears?(?![a-z])|(?<![a-z])hears?(?![a-z]))\w*)")
 
 # A comment or a docstring that begins so is half a sentence: it has no subject.
 HEADLESS = re.compile(r"^[ ]*(?://[ ]|#[ ]|r?\"\"\")(?:Who|What|Whose|Of|Whoever|Those that|That)\b")
@@ -89,6 +91,9 @@ def words(tree):
                 path, OURS + ("tests", "python", "docs")):
             for line in headless(tree.text[path], "//" if path in tree.cpp else "#"):
                 yield Problem(path, line, "a comment without a subject: begin with the thing or with a verb")
+        if is_under(path, ("tests",)) and not is_under(path, ("tests/tidy", "tests/python")):
+            for match in TESTS.finditer(tree.text[path]):
+                yield Problem(path, line_of(tree.text[path], match.start()), f"'{match[1]}' is refused: write reported, received")
     for path in tree.cpp:
         if not is_under(path, OURS):
             continue

@@ -96,7 +96,7 @@ TEST(Init, AProcessThatNothingLaunchedIsAWorldOfOne) {
 
 // The port is the one the server was given by the kernel and still holds, as under torchrun, whose
 // agent runs the store.
-TEST(Init, MeetsAtTheAddressOfTheEnvironment) {
+TEST(Init, HasItsRendezvousAtTheAddressOfTheEnvironment) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) {
     const auto server = group->getRank() == 0 ? testing::serve_store() : nullptr;
     const int port = testing::sent_to_all(group, server ? server->getPort() : 0);

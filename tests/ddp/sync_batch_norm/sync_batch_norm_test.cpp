@@ -194,7 +194,7 @@ TEST(SyncBatchNorm, InEvaluationNeedsNoGroupAndIsBatchNorm) {
   }
 }
 
-TEST(SyncBatchNorm, InEvaluationOnOneRankMeetsNobody) {
+TEST(SyncBatchNorm, InEvaluationOnOneRankCommunicatesNothing) {
   const auto reports = run_world(2, [](const Group& group) {
     SyncBatchNorm norm({.num_features = 1, .process_group = group});
     norm->eval();

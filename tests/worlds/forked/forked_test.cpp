@@ -106,7 +106,7 @@ TEST_P(ForkedTest, ACollectiveOfAllRanksIsDoneOnAll) {
   }
 }
 
-TEST_P(ForkedTest, GroupsOfSomeRanksMeetApartAndAreNumberedFromZero) {
+TEST_P(ForkedTest, GroupsOfSomeRanksAreMadeSeparatelyAndNumberedFromZero) {
   const auto history = play(toy("reduce_in_halves", 4));
   const auto of = [&](const char* name) {
     std::vector<double> values;
@@ -187,7 +187,7 @@ TEST_P(ForkedTest, TwoLanesPlayAtOnce) {
   EXPECT_EQ(endings(seen[1]), std::vector<Ending>(2));
 }
 
-TEST_P(ForkedTest, StopEndsTheCaseBeingPlayed) {
+TEST_P(ForkedTest, StopEndsTheRunningCase) {
   Tier& tier = lane();
   const pid_t server = children_of(getpid()).at(0);
   std::thread stopper([&] {

@@ -131,7 +131,7 @@ TEST(DeviceAssignmentTest, OneThatWasStartedWithoutTheBackendIsNamed) {
             std::string::npos);
 }
 
-TEST(DeviceAssignmentTest, WhereNoneSeesAnyNothingIsPlayedAndThatIsNoProblem) {
+TEST(DeviceAssignmentTest, WhereNoneSeesAnyNothingRunsAndThatIsNoProblem) {
   auto all = on_one_host(2, {});
   for (auto& one : all) one.devices["nccl"].problem = "no GPU";
   EXPECT_EQ(device_assignment_problem(launched_processes(all)), "");
