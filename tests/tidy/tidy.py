@@ -19,7 +19,7 @@ from borders import ACCELERATOR, ARCHIVE, BASE, CAMPAIGN, INVARIANTS, JUDGED, LA
 from definitions import one_definition
 from named_files import named_files
 from patterns import patterns
-from reading_path import reading_path
+from reading_path import file_tables, reading_path
 from tree import Problem, Tree, is_under, line_of
 from words import subjects, words
 
@@ -256,7 +256,7 @@ def places(tree):
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder, full_folder,
          *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, subjects, long_file, places, patterns, reading_path,
-         named_files]
+         file_tables, named_files]
 
 
 def formatted(tree):
