@@ -3,8 +3,6 @@
 #include "cli/usage.h"
 #include "harness/cases/shown_fields.h"
 
-#include <algorithm>
-
 namespace lockstep::cli {
 
 const Scenario& scenario_of(const Known& known, const std::string& name, const std::string& file) {

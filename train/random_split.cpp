@@ -6,7 +6,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>

@@ -5,7 +5,6 @@
 #include "cli/launch/rank_output.h"
 #include "cli/print.h"
 #include "cli/run_app.h"
-#include "harness/base/text.h"
 #include "harness/cases/tier.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/message.h"

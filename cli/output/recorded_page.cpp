@@ -1,7 +1,6 @@
 // The page of a recorded run: its ladder, its lanes of computation and communication, norms over
 // steps, and which rank holds which tensor unlike the others.
 #include "cli/output/run_page.h"
-#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/timeline/timeline.h"
 #include "reports/pages/run_page.h"
@@ -10,7 +9,6 @@
 #include "reports/style.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace lockstep::cli {

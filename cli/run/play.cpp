@@ -17,7 +17,6 @@
 #include "reports/json.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <set>
 #include <unistd.h>

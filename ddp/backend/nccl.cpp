@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <stdexcept>
 #include <typeinfo>
-#include <utility>
 
 namespace lockstep {
 

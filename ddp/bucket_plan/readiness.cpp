@@ -1,6 +1,5 @@
 #include "ddp/bucket_plan/readiness.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 

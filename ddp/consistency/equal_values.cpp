@@ -5,7 +5,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

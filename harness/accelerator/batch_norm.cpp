@@ -5,10 +5,8 @@
 #include <ATen/AccumulateType.h>
 #include <ATen/Functions.h>
 
-#include <array>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace lockstep::accelerator {

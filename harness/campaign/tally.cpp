@@ -5,7 +5,6 @@
 #include "harness/cases/shown_fields.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace lockstep {
 

@@ -1,6 +1,5 @@
 #include "harness/cases/explain.h"
 
-#include "harness/base/text.h"
 #include "harness/cases/shown_fields.h"
 #include "harness/cases/shrink.h"
 

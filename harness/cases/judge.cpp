@@ -1,4 +1,3 @@
-#include "harness/base/text.h"
 #include "harness/cases/rank_summary.h"
 #include "harness/cases/scenario.h"
 #include "harness/verdict/trace.h"

@@ -1,7 +1,5 @@
 #include "harness/cases/schema.h"
 
-#include "harness/base/text.h"
-
 #include <algorithm>
 
 namespace lockstep {

@@ -1,6 +1,5 @@
 #include "harness/invariants/batches.h"
 
-#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // Judges whether all ranks issue the same collectives in the same order.
-#include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/ladders.h"

@@ -1,5 +1,4 @@
 // The samples that evaluations draw when they are split over the ranks.
-#include "harness/base/text.h"
 #include "harness/invariants/batches.h"
 #include "harness/invariants/rows.h"
 

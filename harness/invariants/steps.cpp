@@ -1,5 +1,4 @@
 // Judges whether all ranks make the same backwards and updates.
-#include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 
 #include <algorithm>

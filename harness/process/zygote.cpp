@@ -5,11 +5,9 @@
 #include "harness/process/message.h"
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
-#include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

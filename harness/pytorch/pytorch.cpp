@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <link.h>
 #include <string_view>
 

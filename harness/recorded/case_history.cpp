@@ -6,8 +6,6 @@
 #include "harness/history/frames.h"
 #include "harness/recorded/recorded_run.h"
 
-#include <cstring>
-
 namespace lockstep::recorded {
 
 namespace {

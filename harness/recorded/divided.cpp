@@ -1,10 +1,7 @@
 #include "harness/recorded/divided.h"
 
-#include "harness/base/text.h"
-
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace lockstep::recorded {
 

@@ -1,7 +1,6 @@
 #include "harness/verdict/compare.h"
 
 #include "harness/base/dtype.h"
-#include "harness/base/text.h"
 #include "harness/verdict/divergence.h"
 #include "harness/verdict/element.h"
 #include "harness/verdict/relation.h"

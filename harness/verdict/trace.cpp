@@ -3,7 +3,6 @@
 #include "harness/base/text.h"
 #include "harness/verdict/ladders.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -1,6 +1,5 @@
 #include "harness/worlds/tiers.h"
 
-#include "harness/base/text.h"
 #include "harness/worlds/forked/cold.h"
 #include "harness/worlds/forked/warm.h"
 #include "harness/worlds/sim/sim.h"

@@ -6,7 +6,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <sys/stat.h>
 
 namespace lockstep {

@@ -1,4 +1,3 @@
-#include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/pages/parts.h"
 #include "reports/pages/shown_case.h"

@@ -3,7 +3,6 @@
 #include "reports/run_text.h"
 #include "reports/style.h"
 
-#include <algorithm>
 #include <tuple>
 
 namespace lockstep::reports {

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <optional>
-#include <tuple>
 #include <vector>
 
 namespace lockstep {

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 

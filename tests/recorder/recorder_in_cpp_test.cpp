@@ -10,7 +10,6 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <sys/resource.h>

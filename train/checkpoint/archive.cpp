@@ -12,8 +12,6 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
-#include <utility>
-#include <vector>
 
 namespace lockstep {
 

@@ -12,7 +12,6 @@
 
 #include <torch/torch.h>
 
-#include <functional>
 #include <stdexcept>
 
 namespace lockstep {

@@ -10,8 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 

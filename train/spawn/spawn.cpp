@@ -6,7 +6,6 @@
 #include "train/spawn/child.h"
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <netinet/in.h>

@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <utility>
-
 namespace lockstep {
 
 namespace {

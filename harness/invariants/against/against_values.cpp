@@ -1,5 +1,4 @@
 // Where the tensors of the ranks part from those of one process.
-#include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/rows.h"
 #include "harness/recorded/tolerance.h"

@@ -1,7 +1,6 @@
 #include "harness/worlds/forked/capture.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>

@@ -5,8 +5,6 @@
 #include "harness/verdict/compare.h"
 #include "tests/cli/toys/toys.h"
 
-#include <array>
-
 namespace lockstep::toys {
 
 namespace {

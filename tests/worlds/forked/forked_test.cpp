@@ -10,11 +10,7 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <fstream>
-#include <iostream>
-#include <numeric>
-#include <sstream>
 #include <sys/wait.h>
 
 namespace lockstep {

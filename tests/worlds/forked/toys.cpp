@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iostream>
-#include <numeric>
 #include <pthread.h>
 #include <sstream>
 #include <thread>
