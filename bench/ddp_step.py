@@ -169,7 +169,7 @@ def ratio(ours, theirs):
     return statistics.median(ratios), ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
 
 
-def told(model, added, bare):
+def lines_of_times(model, added, bare):
     """The lines about one model."""
     yield model.what
     for clock in CLOCKS:
@@ -240,7 +240,7 @@ def measure(arguments, sides):
               f"LibTorch {about['libtorch']}{python}{stall} · freed memory is kept")
         for model in arguments.models:
             steps = 2 if arguments.quick else model.steps
-            for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):
+            for line in lines_of_times(model, *overheads(worlds, sides.ways, model, rounds, steps)):
                 print(line, flush=True)
             if arguments.hooks:
                 print(text_of_bytes(worlds, sides.ways["cpp"], model, steps), flush=True)

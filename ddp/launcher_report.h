@@ -14,8 +14,8 @@ namespace lockstep {
 void report_to_launcher(const std::string& sentence) noexcept;
 
 // Lockstep's, for programs that report nothing: before it throws an error that ends a group, in
-// init_process_group(), and where an instance tells its peers that it cannot go on. Kept until the
-// program reports; the first one stays.
+// init_process_group(), and where an instance reports to its peers that it cannot continue. Kept
+// until the program reports; the first one stays.
 void report_for_the_program(const std::string& sentence) noexcept;
 
 }  // namespace lockstep

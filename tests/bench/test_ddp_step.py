@@ -84,7 +84,7 @@ class Saying(unittest.TestCase):
 
     def test_each_of_ours_stands_beside_its_rivals(self):
         added = {("wall", "lockstep"): [0.001], ("wall", "c10d"): [0.002], ("wall", "c10d_view"): [0.004]}
-        lines = list(ddp_step.told(ddp_step.MODELS[0], added, {("wall", "cpp"): [0.01]}))
+        lines = list(ddp_step.lines_of_times(ddp_step.MODELS[0], added, {("wall", "cpp"): [0.01]}))
         self.assertIn("  time of a step, without DDP C++ 10.000 ms; with it, more:", lines)
         self.assertIn("    lockstep                   1.000 ms   0.50 x c10d (0.50 to 0.50)", lines)
         self.assertIn("    c10d::Reducer, views       4.000 ms", lines)

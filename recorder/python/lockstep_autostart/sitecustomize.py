@@ -22,7 +22,7 @@ def import_next():
 
 def start():
     if "lockstep_recorder" in sys.modules:
-        return  # The program starts it by itself.
+        return  # The program starts it itself.
     folder = os.path.join(os.path.dirname(FOLDER), "lockstep_recorder")  # Which need not be in the program's path.
     spec = importlib.util.spec_from_file_location("lockstep_recorder", os.path.join(folder, "__init__.py"),
                                                   submodule_search_locations=[folder])

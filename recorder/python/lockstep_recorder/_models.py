@@ -110,7 +110,7 @@ def sent(named):
 
 
 class Marks:
-    """The tensors of a list and their values, so far as can be told without reading all of it."""
+    """The tensors of a list and their values, so far as they are known without reading all of it."""
 
     def __init__(self, named):
         tensors = [tensor for _, tensor in named]
