@@ -187,6 +187,7 @@ Json run_json(const Run& run) {
   json["exit_code"] = run.exit_code;
   json["interrupted"] = run.interrupted;
   json["canary"] = name_of(run.canary);
+  if (!run.blind.empty()) json["blind"] = run.blind;
   json["seconds"] = in_seconds(run.took);
   json["plan"] = plan_json(run.plan);
   json["results"] = Json::array();

@@ -4,6 +4,7 @@
 #include "harness/base/text.h"
 #include "reports/case_text.h"
 #include "reports/devices.h"
+#include "reports/run_text.h"
 #include "reports/story.h"
 #include "reports/style.h"
 
@@ -167,7 +168,7 @@ void add_canary(pugi::xml_node root, const Run& run) {
   if (run.canary == Run::Canary::not_played) return;
   auto test = test_case(suite(root, "canary"), "canary", "a_scenario_that_must_fail_does", {});
   if (run.canary == Run::Canary::passed)
-    outcome(test, "failure", "failures", "canary", "A scenario that must fail passed", "");
+    outcome(test, "failure", "failures", "canary", blind_text(run), "");
   if (run.canary == Run::Canary::inconclusive)
     outcome(test, "error", "errors", "inconclusive", "A scenario that must fail was not judged",
             "");

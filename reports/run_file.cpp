@@ -20,7 +20,7 @@ namespace lockstep::reports {
 namespace {
 
 constexpr int64_t kCasesMost = 100'000'000;
-constexpr size_t kPlanMost = 10'000, kSharedDevicesMost = 1'000;
+constexpr size_t kPlanMost = 10'000, kSharedDevicesMost = 1'000, kBlindMost = 1'000;
 
 Verdict::Kind verdict_kind(const At& at) {
   using Kind = Verdict::Kind;
@@ -262,6 +262,8 @@ Run run_of(const Json& json, const std::string& file) {
   for (const auto& one : at_most(kSharedDevicesMost, at["shared_devices"]))
     run.shared_devices.push_back(shared_devices_in(one));
   run.missing_shards = missing_shards_at(at["shards_missing"]);
+  if (at.has("blind"))
+    for (const auto& one : at_most(kBlindMost, at["blind"])) run.blind.push_back(one.line());
   for (const auto& one : at_most(kPlanMost, at["plan"])) run.plan.push_back(planned_of(one));
   for (const auto& planned : run.plan)
     if (std::find(run.settings.begin(), run.settings.end(), planned.setting) == run.settings.end())

@@ -93,10 +93,15 @@ std::string counts_text(const Run& run) {
   return joined(parts, ", ");
 }
 
+std::string blind_text(const Run& run) {
+  if (run.blind.empty()) return "A scenario that must fail passed";
+  return "A canary did not come out as it must (" + joined(run.blind, ", ") + ")";
+}
+
 std::string remarks(const Run& run) {
   std::string text = shares_text(run) + pairs_text(run);
   if (run.canary == Run::Canary::passed)
-    text += "✗ A scenario that must fail passed: the passes above prove nothing\n";
+    text += "✗ " + blind_text(run) + ": the passes above prove nothing\n";
   if (run.canary == Run::Canary::inconclusive)
     text += "? A scenario that must fail could not be judged: the passes above prove little\n";
   if (!run.not_finished.empty())

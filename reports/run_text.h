@@ -14,6 +14,9 @@ std::string verdict_text(const Run& run);
 // "29 passed, 2 skipped (2: no GPU)".
 std::string counts_text(const Run& run);
 
+// "A canary did not come out as it must (agreement)": of a run whose canary passed.
+std::string blind_text(const Run& run);
+
 // Returns the remarks that a reader must know before the counts mean anything, a line each, which
 // ends with a newline: shares that are missed, a canary that passed, shards that are missing.
 std::string remarks(const Run& run);

@@ -5,6 +5,7 @@
 #include "cli/output/report_files.h"
 #include "cli/output/run_page.h"
 #include "cli/usage.h"
+#include "harness/invariants/canaries.h"
 #include "harness/invariants/judge_run.h"
 
 #include <optional>
@@ -51,6 +52,8 @@ int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCa
   run.program = line.program;
   run.version = kVersion;
   run.cores = run.slots = core_count();
+  if (recorded) run.blind = recorded::blind_invariants();
+  if (!run.blind.empty()) run.canary = Run::Canary::passed;
   run.exit_code = exit_code_of(run);
   if (recorded && run.exit_code == kHeld && !recorded::compared_parameters(run))
     run.exit_code = kAllSkipped;

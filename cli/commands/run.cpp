@@ -95,7 +95,7 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
   const auto played =
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
   auto canaries = played != jobs.end() ? canaries_of(known, played->setting, options.launched)
-                                       : std::vector<Job>();
+                                       : std::vector<Canary>();
   return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
 }
 

@@ -55,12 +55,13 @@ int64_t case_count(const Job& job) {
 
 // The jobs of a run, and the head of its report.
 struct Plan {
-  std::vector<Job> jobs, canaries;
+  std::vector<Job> jobs;
+  std::vector<Canary> canaries;
   std::vector<SharedDevices> shared_devices = {};
 
   std::vector<Job> all() const {
     auto every = jobs;
-    every.insert(every.end(), canaries.begin(), canaries.end());
+    for (const auto& canary : canaries) every.push_back(canary.job);
     return every;
   }
 };
@@ -69,8 +70,11 @@ struct Plan {
 DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
   const auto devices = devices_for(plan.jobs, known);
   leave_out_those_without_devices(plan.jobs, devices);
-  leave_out_those_without_devices(plan.canaries, devices);
-  std::erase_if(plan.canaries, [](const Job& job) { return job.cases.empty(); });
+  std::erase_if(plan.canaries, [&](const Canary& canary) {
+    std::vector<Job> one{canary.job};
+    leave_out_those_without_devices(one, devices);
+    return one.front().cases.empty();
+  });
   return devices;
 }
 
@@ -79,9 +83,9 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, SingleThreaded
   const auto all = plan.all();
   ForkedOptions options;
   options.backends = backends_of(known, all);
-  int64_t cases = 0;
+  int64_t cases = 1;  // for the canaries, which one lane plays
+  for (const auto& job : plan.jobs) cases += case_count(job);
   for (const auto& job : all) {
-    cases += case_count(job);
     if (!traits_of(job.setting).ranks_are_processes) continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
       if (job.shard.plays(static_cast<int64_t>(index) + 1))
@@ -225,10 +229,10 @@ std::string processes_and_hosts(const LaunchedWorld& together) {
 int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
                  const CommandOptions& options) {
   auto scenarios = known.scenarios;
-  for (const auto& job : plan.canaries)
+  for (const auto& canary : plan.canaries)
     if (std::none_of(scenarios.begin(), scenarios.end(),
-                     [&](const auto& one) { return one.name == job.scenario.name; }))
-      scenarios.push_back(job.scenario);
+                     [&](const auto& one) { return one.name == canary.job.scenario.name; }))
+      scenarios.push_back(canary.job.scenario);
   auto server = launched_server(alone, scenarios, known.subjects,
                                 {.backends = backends_of(known, plan.all())});
   const auto devices = look_at_devices(plan, known);
@@ -276,8 +280,8 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
   return launched_place();
 }
 
-int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::vector<Job> canaries,
-         const CommandOptions& options) {
+int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs,
+         std::vector<Canary> canaries, const CommandOptions& options) {
   Plan plan{std::move(jobs), std::move(canaries)};
   temporary_folder();  // Each rank needs one, and would report its absence as a case's failure.
   if (options.launched) return run_launched(known, alone, std::move(plan), options);

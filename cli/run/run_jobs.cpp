@@ -6,7 +6,7 @@
 #include "cli/usage.h"
 #include "harness/archive/archived_failures.h"
 #include "harness/base/text.h"
-#include "harness/cases/canary.h"
+#include "harness/canaries/canaries.h"
 #include "harness/cases/groups.h"
 #include "reports/style.h"
 
@@ -219,18 +219,18 @@ std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOp
   return jobs;
 }
 
-std::vector<Job> canaries_of(const Known& known, const Setting& setting,
-                             const std::optional<LaunchedPlace>& launched) {
-  auto own = canary().smallest();
-  if (launched) own.value["world"]["size"] = launched->size;
-  std::vector<Job> jobs{{canary(), setting, std::vector{canary().parse(own.value)}}};
+std::vector<Canary> canaries_of(const Known& known, const Setting& setting,
+                                const std::optional<LaunchedPlace>& launched) {
+  std::vector<Canary> canaries;
+  if (!launched) canaries = canaries_of_simulated_worlds(setting.subject);
+  canaries.push_back(canary_of_any_world(setting, launched ? launched->size : 2));
   for (const auto& scenario : known.scenarios) {
     if (!has_tag(scenario, "canary")) continue;
     const auto smallest = scenario.smallest();
     if (!launched || world_size(smallest) <= launched->size)
-      jobs.push_back({scenario, setting, std::vector{smallest}});
+      canaries.push_back({scenario.name, {scenario, setting, std::vector{smallest}}});
   }
-  return jobs;
+  return canaries;
 }
 
 }  // namespace lockstep::cli

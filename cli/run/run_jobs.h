@@ -4,7 +4,7 @@
 #include "cli/known.h"
 #include "cli/run/launched.h"
 #include "cli/run/selection.h"
-#include "harness/campaign/tally.h"
+#include "harness/campaign/canary.h"
 #include "harness/cases/draw.h"
 
 namespace lockstep::cli {
@@ -41,9 +41,9 @@ inline bool draws_on(const JobFlags& flags) {
 // Draws the cases. Throws UsageError and NothingSelected.
 std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOptions& draw);
 
-// A launched world has a fixed size: the canary that fails at any size runs at this one, the others
-// if they fit.
-std::vector<Job> canaries_of(const Known& known, const Setting& setting,
-                             const std::optional<LaunchedPlace>& launched);
+// A launched world has a fixed size: the canary of any world runs at this one, those of the
+// scenarios if they fit, and the simulated ones not at all.
+std::vector<Canary> canaries_of(const Known& known, const Setting& setting,
+                                const std::optional<LaunchedPlace>& launched);
 
 }  // namespace lockstep::cli

@@ -194,6 +194,9 @@ void merge_heads(const std::vector<NamedRun>& runs, Run& out) {
     out.cores = std::max(out.cores, run.cores);
     out.slots = std::max(out.slots, run.slots);
     out.canary = worse(out.canary, run.canary);
+    for (const auto& judgement : run.blind)
+      if (std::find(out.blind.begin(), out.blind.end(), judgement) == out.blind.end())
+        out.blind.push_back(judgement);
     out.interrupted = out.interrupted || run.interrupted;
     out.took += run.took;
     for (const auto& slow : run.slowest) add_slow(out.slowest, slow);

@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterruptPoll{20};
 
-Run::Canary canary_outcome(Verdict::Kind kind) {
-  if (is_failure(kind)) return Run::Canary::failed;
-  return kind == Verdict::Kind::pass ? Run::Canary::passed : Run::Canary::inconclusive;
-}
-
 std::chrono::milliseconds since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                began);
@@ -23,7 +18,7 @@ std::chrono::milliseconds since(std::chrono::steady_clock::time_point began) {
 
 }  // namespace
 
-Campaign::Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOptions options,
+Campaign::Campaign(std::vector<Job> jobs, std::vector<Canary> canaries, CampaignOptions options,
                    std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live)
     : options_(std::move(options)),
       lanes_(lanes),
@@ -53,6 +48,7 @@ void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   agenda_.finish(run);
   run.slowest = runner_.slowest();
   run.canary = canary_;
+  run.blind = blind_;
 }
 
 // Call it with the lock held.
@@ -83,8 +79,9 @@ void Campaign::work(size_t lane) {
 
 void Campaign::run_canaries(size_t lane) {
   for (const auto& canary : canaries_) {
-    const auto verdict = CampaignLane(*lanes_[lane], agenda_, runner_).run_canary(canary);
-    canary_ = worse(canary_, canary_outcome(verdict.kind));
+    const auto outcome = play_canary(canary, *lanes_[lane], runner_);
+    canary_ = worse(canary_, outcome);
+    if (outcome == Run::Canary::passed) blind_.push_back(canary.judgement);
   }
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "harness/campaign/agenda.h"
+#include "harness/campaign/canary.h"
 
 #include <thread>
 
@@ -18,15 +19,15 @@ namespace lockstep {
 
 class Campaign {
  public:
-  // `lanes`, the archive and the listener outlive the campaign. `canaries` are jobs that must fail;
-  // each runs its first case, and these runs are in the archive only.
-  Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOptions options,
+  // `lanes`, the archive and the listener outlive the campaign. What `canaries` run is in the
+  // archive only.
+  Campaign(std::vector<Job> jobs, std::vector<Canary> canaries, CampaignOptions options,
            std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live);
 
   // Once. Blocks until all cases have run, or until `interrupted` turns true: then every lane is
   // stopped and jobs without a result are not_finished. Fills results (in the order of the jobs),
-  // not_finished, canary, interrupted and took of `run`. Throws what the listener threw, with every
-  // lane at rest.
+  // not_finished, canary, blind, interrupted and took of `run`. Throws what the listener threw,
+  // with every lane at rest.
   void run(const std::atomic<bool>& interrupted, Run& run);
 
  private:
@@ -38,7 +39,7 @@ class Campaign {
 
   const CampaignOptions options_;
   std::vector<std::unique_ptr<Tier>>& lanes_;
-  const std::vector<Job> canaries_;
+  const std::vector<Canary> canaries_;
   EarlyEnd end_;
   CaseRunner runner_;
   Agenda agenda_;
@@ -46,7 +47,9 @@ class Campaign {
   std::mutex mutex_;
   std::condition_variable lane_ended_;
   size_t lanes_at_work_ = 0;
-  Run::Canary canary_ = Run::Canary::not_played;  // written by the first lane
+  // Written by the first lane.
+  Run::Canary canary_ = Run::Canary::not_played;
+  std::vector<std::string> blind_;
 };
 
 }  // namespace lockstep

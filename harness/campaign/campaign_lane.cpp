@@ -52,14 +52,6 @@ void CampaignLane::work() {
   }
 }
 
-Verdict CampaignLane::run_canary(const Job& canary) {
-  const TakenSlots slots(runner_.slots(), ranks_alive(canary, 0));
-  const Case c = canary.cases[0];
-  return runner_
-      .run(tier_, canary.scenario, turn_of(canary, c, 0, canary.cases, 1), Audience::archive)
-      .verdict;
-}
-
 void CampaignLane::run(const Task& task) {
   switch (task.kind) {
     case Task::Kind::candidate:

@@ -14,9 +14,6 @@ class CampaignLane {
   // Until the agenda has nothing more. Throws Interrupted, and what a listener throws.
   void work();
 
-  // The first case of a job that must fail.
-  Verdict run_canary(const Job& canary);
-
  private:
   void run(const Task& task);
   void run_case(const Task& task);

@@ -161,8 +161,8 @@ inline constexpr size_t kSlowestMost = 10;
 
 // One invocation of `run` or `replay`.
 struct Run {
-  // The end of the scenario that must fail: `passed` and `inconclusive` mean that nothing else in
-  // this run proves anything.
+  // Whether every canary came out as it must, which most do by failing: `passed` and `inconclusive`
+  // mean that nothing else in this run proves anything.
   enum class Canary { not_played, failed, passed, inconclusive };
 
   std::string program;            // the command with which the user started this program
@@ -180,6 +180,7 @@ struct Run {
   std::vector<Skip> not_finished;
   std::vector<SlowCase> slowest;  // at most kSlowestMost, the slowest first
   Canary canary = Canary::not_played;
+  std::vector<std::string> blind;  // the judgements whose canaries did not come out as they must
   bool interrupted = false;
   std::chrono::milliseconds took{};
   std::filesystem::path folder;  // .lockstep/runs/<time>-<id>

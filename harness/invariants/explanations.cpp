@@ -159,6 +159,8 @@ std::span<const PatternExplanation> pattern_explanations() {
       PatternExplanation{"lost", "a rank stopped without an ending, as by SIGKILL"},
       PatternExplanation{"threw", "a rank's program threw"},
       PatternExplanation{"exited", "a rank left its program with a status"},
+      PatternExplanation{"signalled", "a rank was ended by a signal"},
+      PatternExplanation{"stuck", "a rank did not return inside the deadline"},
       PatternExplanation{"cut_off", "a rank stopped without an ending"},
       PatternExplanation{"overflowed", "a rank had more to record than its file holds"},
       PatternExplanation{"vacuous", "there was nothing to judge"},

@@ -186,7 +186,10 @@ TEST(Merge, AResultThatOneShardDidNotFinishIsNotFinishedUnlessItFailed) {
 TEST(Merge, TheWorstCanaryIsTheRuns) {
   auto runs = shards_of({{"toys.numbers", {Kind::pass, Kind::pass}}}, 2);
   runs[0].run.canary = lockstep::Run::Canary::passed;
+  runs[0].run.blind = {"values", "tap"};
+  runs[1].run.blind = {"tap"};
   EXPECT_EQ(merged(runs).canary, lockstep::Run::Canary::passed);
+  EXPECT_EQ(merged(runs).blind, (std::vector<std::string>{"values", "tap"}));
 }
 
 TEST(Merge, DevicesThatWereSharedAnywhereAreReported) {

@@ -13,7 +13,7 @@ struct Bench {
   std::atomic<bool> interrupted = false;
 
   Run run(std::vector<Job> jobs, FakeTier::Play play, CampaignOptions options = {}, int lanes = 1,
-          std::vector<Job> canaries = {}) {
+          std::vector<Canary> canaries = {}) {
     Run out;
     auto tiers = toys::lanes(lanes, play);
     Campaign(std::move(jobs), std::move(canaries), options, tiers, kept, heard)

@@ -1,6 +1,5 @@
 #include "harness/campaign/campaign.h"
 
-#include "harness/cases/canary.h"
 #include "harness/cases/shown_fields.h"
 #include "tests/campaign/bench.h"
 
@@ -262,35 +261,6 @@ TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
   });
   Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, kept, full);
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
-}
-
-TEST(Campaign, ACanaryThatFailsIsAsItMustBe) {
-  Bench bench;
-  const auto run = bench.run({job_of(holds_unless_one(), {2})}, sees_its_value, {}, 1,
-                             {job_of(holds_unless_one("toys.canary"), {1})});
-  EXPECT_EQ(run.canary, Run::Canary::failed);
-  EXPECT_EQ(run.results.size(), 1u) << "the canary is no result";
-}
-
-TEST(Campaign, OneCanaryThatPassesIsEnoughToSaySo) {
-  Bench bench;
-  const auto run = bench.run(
-      {}, sees_its_value, {}, 1,
-      {job_of(holds_unless_one("toys.canary"), {2}), job_of(holds_unless_one("toys.canary"), {1})});
-  EXPECT_EQ(run.canary, Run::Canary::passed);
-}
-
-TEST(Campaign, ACanaryThatCannotRunIsInconclusive) {
-  Bench bench;
-  const auto run = bench.run({}, [](const Case&, FakeTier&) -> History { throw TierError("gone"); },
-                             {}, 1, {job_of(holds_unless_one("toys.canary"), {1})});
-  EXPECT_EQ(run.canary, Run::Canary::inconclusive);
-}
-
-TEST(Canary, RecordingNothingFails) {
-  const auto scenario = canary();
-  const History silent(std::vector<RankHistory>(2));
-  EXPECT_EQ(judge(scenario, scenario.smallest(), silent).kind, Verdict::Kind::fail);
 }
 
 }  // namespace

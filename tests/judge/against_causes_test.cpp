@@ -1,6 +1,6 @@
 // Why ranks part from one process, and when a comparison says nothing.
+#include "harness/invariants/descent.h"
 #include "reports/findings/text.h"
-#include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>
 

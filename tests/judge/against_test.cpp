@@ -1,10 +1,10 @@
 // Several ranks beside one process: what is rounding, and what is not.
 #include "harness/invariants/against/against.h"
 
+#include "harness/invariants/descent.h"
 #include "harness/invariants/judge_run.h"
 #include "harness/recorded/tolerance.h"
 #include "reports/findings/text.h"
-#include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>
 

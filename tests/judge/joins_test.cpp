@@ -2,7 +2,7 @@
 #include "harness/recorded/joins.h"
 
 #include "harness/invariants/judge_run.h"
-#include "tests/judge/right_run.h"
+#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures the tree by mutants that nobody chose: draws them by a seed, and sees which scenario or unit test catches each.
 
-usage: auto.py [--files GLOB,...] [--seed N] [--count N] [--tree FOLDER] [--preset NAME] [--jobs N] [--cases N]
-               [--timeout SECONDS] [--out FILE] [--page FILE]
+usage: auto.py [--files GLOB,...] [--changed A..B] [--seed N] [--count N] [--tree FOLDER] [--preset NAME] [--jobs N]
+               [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
 
-cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp) are drawn by --seed, and put into
-one build of a clone, FOLDER (build/auto), by schemata.py. Those that do not compile are left out. Each is played by the
+cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
+that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those that do not compile are left out. Each is played by the
 scenarios that reach it, in simulated worlds, on as many cases as they draw (--cases: others), until one fails; those that
 survive by the unit tests of ddp/ that reach them. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
@@ -32,9 +32,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 UNIT_TESTS = re.compile(r"^(tests/ddp/ddp_\w+_test): ", re.MULTILINE)
 
 
-def drawn(root, globs, seed, count):
-    """The mutants of these files that a seed draws, in the order in which it does."""
+def files_of(root, globs, change):
     files = sorted({path for glob in globs for path in root.glob(glob)})
+    touched = must("git", "-C", root, "diff", "--name-only", change).splitlines() if change else []
+    return [path for path in files if not change or str(path.relative_to(root)) in touched]
+
+
+def drawn(root, files, seed, count):
+    """The mutants of these files that a seed draws, in the order in which it does."""
     every = [each for path in files
              for each in cpp_mutants.mutants_of(str(path.relative_to(root)), path.read_text())]
     random.Random(seed).shuffle(every)
@@ -158,6 +163,7 @@ def row_of(number, planted, same):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="ddp/**/*.cpp")
+    parser.add_argument("--changed")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/auto")
@@ -169,7 +175,8 @@ def main():
     parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
     tree = Tree(arguments.tree, arguments.jobs, arguments.preset, False, arguments.cases)
-    mutants = drawn(tree.folder, arguments.files.split(","), arguments.seed, arguments.count)
+    files = files_of(tree.folder, arguments.files.split(","), arguments.changed)
+    mutants = drawn(tree.folder, files, arguments.seed, arguments.count)
     build = Build(tree, dict(enumerate(mutants, 1)))
     unit_tests = UNIT_TESTS.findall(must("ninja", "-C", tree.built, "-t", "targets", "all"))
     tree.targets = ["lockstep", *unit_tests]

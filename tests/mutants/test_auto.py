@@ -141,7 +141,9 @@ class Automatic(unittest.TestCase):
         self.assertTrue(any("each % 2" in each.before for each in self.mutants.values()))
 
     def test_ASeedDrawsTheSameOnesAgain(self):
-        keys = [[each.key() for each in auto.drawn(ROOT, ["ddp/sampler/*.cpp"], seed, 20)] for seed in (1, 1, 2)]
+        files = auto.files_of(ROOT, ["ddp/sampler/*.cpp", "ddp/sampler/*.cpp"], "")
+        self.assertEqual(len(files), len(set(files)))
+        keys = [[each.key() for each in auto.drawn(ROOT, files, seed, 20)] for seed in (1, 1, 2)]
         self.assertEqual(keys[0], keys[1])
         self.assertNotEqual(keys[0], keys[2])
 

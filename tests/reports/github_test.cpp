@@ -92,7 +92,9 @@ TEST(Github, NothingInAFindingEndsACommandOrBeginsOne) {
 TEST(Github, ACanaryThatPassesIsAnError) {
   auto run = run_of({passing()});
   run.canary = lockstep::Run::Canary::passed;
-  EXPECT_TRUE(annotations(run).starts_with("::error title=canary::"));
+  run.blind = {"agreement"};
+  EXPECT_TRUE(annotations(run).starts_with(
+      "::error title=canary::A canary did not come out as it must (agreement): "));
 }
 
 TEST(Github, TheSummaryHasTheWholeStory) {

@@ -215,7 +215,11 @@ TEST(Junit, AnUnfinishedScenarioIsAnError) {
 TEST(Junit, ACanaryThatPassesIsAFailure) {
   auto run = samples::run_of({samples::passing()});
   run.canary = lockstep::Run::Canary::passed;
-  EXPECT_EQ(parsed(junit(run)).select_nodes("//failure").size(), 1u);
+  run.blind = {"agreement"};
+  const auto document = parsed(junit(run));
+  ASSERT_EQ(document.select_nodes("//failure").size(), 1u);
+  EXPECT_STREQ(document.select_node("//failure").node().attribute("message").value(),
+               "A canary did not come out as it must (agreement)");
 }
 
 TEST(Junit, AStackAndLastWordsAreOutputWithAFileEach) {

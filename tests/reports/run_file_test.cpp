@@ -35,7 +35,8 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(run_json(run_of(run_json(run), "run.json")), run_json(run));
   run.seed.reset();
   run.interrupted = true;
-  run.canary = Run::Canary::inconclusive;
+  run.canary = Run::Canary::passed;
+  run.blind = {"values", "tap"};
   run.missing_shards = {2, 5};
   run.results.erase(run.results.begin() + 1, run.results.end());
   run.exit_code = 130;

@@ -223,10 +223,15 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
       << summary(run, {});
 }
 
-TEST(Terminal, ACanaryThatPassesIsSaidInASentence) {
+TEST(Terminal, ACanaryThatPassesIsSaidInASentenceWithTheJudgementThatIsBlind) {
   auto run = run_of({passing()});
   run.canary = lockstep::Run::Canary::passed;
   EXPECT_NE(summary(run, {}).find("✗ A scenario that must fail passed"), std::string::npos);
+  run.blind = {"values", "tap"};
+  EXPECT_NE(
+      summary(run, {}).find("✗ A canary did not come out as it must (values, tap): the passes "
+                            "above prove nothing"),
+      std::string::npos);
 }
 
 TEST(Terminal, WhatHasNoResultIsCounted) {

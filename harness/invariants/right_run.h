@@ -1,4 +1,4 @@
-// A right run of a toy training, as `judge` reads it, in which tests plant mistakes.
+// A right run of a toy training, as `judge` reads it, in which canaries and tests plant mistakes.
 #pragma once
 
 #include "harness/recorded/recorded_run.h"
