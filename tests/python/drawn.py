@@ -139,11 +139,11 @@ class Case:
             return waiting + [f"rank {self.rank}: passed", f"{hung} waits? for ever" if tier == "sim" else f"{hung} did not end within 1 s of rank {self.rank}"]
         if what == "recv":
             return [f"rank {self.rank}: waits in recv with rank {self.says} at \\S+:{self.line('# planted')} in plant",
-                    f"ranks {all_ranks} of {self.size} " + ("wait for ever" if tier == "sim" else "did not end within 2 s")] + waiting
+                    f"ranks {all_ranks} of {self.size} " + ("wait for ever" if tier == "sim" else "did not end within 4 s")] + waiting
         assert what == "hang"
         if tier == "sim":
-            return [f"{among} did not end within 2 s, and the others wait", here]
-        return [f"ranks {all_ranks} of {self.size} did not end within 2 s", f"stack of rank {self.rank}", here,
+            return [f"{among} did not end within 4 s, and the others wait", here]
+        return [f"ranks {all_ranks} of {self.size} did not end within 4 s", f"stack of rank {self.rank}", here,
                 f"rank {self.rank}: runs" + (f"; {before}" if self.last else ", and has issued no collective")] + waiting
 
 
@@ -199,7 +199,7 @@ def file_of(cases, tier):
     if tier == "sim":
         after = after.replace(" and threading.active_count() == 1", "")
     for case in cases:
-        timeout = 2 if case.kind in ("hang", "recv") else None
+        timeout = 4 if case.kind in ("hang", "recv") else None
         lines += [f"@lockstep.world({case.size}, timeout={timeout})", f"def test_{case.name}(rank, world_size):"]
         case.first = len(lines) + 1
         lines += ["    " + line for line in case.lines]

@@ -21,9 +21,10 @@ class Drawn(project.Project):
         cases = drawn.drawn(int(os.environ.get("LOCKSTEP_DRAWN", "24")), int(os.environ.get("LOCKSTEP_SEED", "1")))
         if tier == "sim":
             cases = [case for case in cases if not any(each in "\n".join(case.lines) for each in drawn.MAIN_THREAD)]
-        for number in range(FILES):
-            self.write(f"test_drawn{number}.py", drawn.file_of(cases[number::FILES], tier))
-        status, said, results = self.pytest("--lockstep-tier", tier, "-n", str(FILES), "--dist", "loadfile")
+        files = [f"test_drawn{number}.py" for number in range(FILES)]
+        for number, name in enumerate(files):
+            self.write(name, drawn.file_of(cases[number::FILES], tier))
+        _, said, results = self.pytest("--lockstep-tier", tier, files=files)
         self.assertEqual(len(results), 1 + 2 * len(cases), said)
         named = 0
         for case in cases:

@@ -74,33 +74,34 @@ class Package(unittest.TestCase):
             self.assertIn("pytorch", json.dumps(json.load(file)))
 
     def test_a_run_of_the_cold_tier_starts_ranks(self):
-        status, said, errors = self.lockstep("run", "sampler", "--tier", "cold", "--cases", "3")
+        status, said, errors = self.lockstep("run", "sampler.follows_its_program", "--tier", "cold", "--cases", "3")
         self.assertEqual(status, 0, said + errors)
 
     def test_a_recorded_training_is_judged(self):
-        two_ranks = [PROGRAM, "launch", "-n", "2", "--", PYTHON]  # torchrun looks up this machine's name, which not every one has.
-        for wrong, start in (False, ""), (True, ""), (True, "import lockstep\nlockstep.start()\n"):
-            with self.subTest(wrong=wrong, start=start):
+        two_ranks = [PROGRAM, "launch", "-n", "2"]  # torchrun looks up this machine's name, which not every one has.
+        for name, wrong, start, command, more in (
+                ("right", False, "", [*two_ranks, "--record", "right", "--"], {}),
+                ("wrong", True, "", [PROGRAM, "record", "--out", "wrong", "--", *two_ranks, "--"], {}),
+                ("it starts", True, "import lockstep\nlockstep.start()\n", [*two_ranks, "--"], {"LOCKSTEP_RECORD": "it starts"})):
+            with self.subTest(record=name):
                 program = self.write("train.py", start + TRAINING.replace("WRONG", str(wrong)))
-                record = os.path.join(self.folder, "record %s %d" % (wrong, len(start)))
-                status, said, errors = (self.run_there(*two_ranks, program, LOCKSTEP_RECORD=record) if start else
-                                        self.lockstep("record", "--out", record, "--", *two_ranks, program))
+                status, said, errors = self.run_there(*command, PYTHON, program, **more)
                 self.assertEqual(status, 0, said + errors)
-                self.assertEqual(sorted(os.listdir(record)), ["rank0.history", "rank1.history"])
-                status, said, errors = self.lockstep("judge", record)
+                self.assertEqual(sorted(os.listdir(os.path.join(self.folder, name))), ["rank0.history", "rank1.history"])
+                status, said, errors = self.lockstep("judge", name)
                 self.assertEqual(status, int(wrong), said + errors)
 
     def test_unchanged_programs_of_torchrun_are_recorded(self):
         torchrun = [PYTHON, "-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1",
                     "--nproc-per-node", "2"]
         program = self.write("train.py", "import sys; assert sys.argv[1:] == ['--out', 'mine'] and __name__ == '__main__'\n" + TRAINING.replace("WRONG", "False"))
-        for folder, command in (("recorded", [*torchrun, "-m", "lockstep.record", program]),
-                                ("other", [*torchrun, "-m", "lockstep.record", "--out", "other", program]),
-                                ("by lockstep", [PROGRAM, "record", "--out", "by lockstep", "--", *torchrun, program])):
+        for folder, ranks, command in (("recorded", 2, [*torchrun, "-m", "lockstep.record", program]),
+                                       ("other", 1, [PROGRAM, "launch", "-n", "1", "--", PYTHON, "-m", "lockstep.record", "--out", "other", program]),
+                                       ("by lockstep", 2, [PROGRAM, "record", "--out", "by lockstep", "--", *torchrun, program])):
             with self.subTest(folder=folder):
                 status, said, errors = self.run_there(*command, "--out", "mine")
                 self.assertEqual(status, 0, said + errors)
-                self.assertEqual(sorted(os.listdir(os.path.join(self.folder, folder))), ["rank0.history", "rank1.history"])
+                self.assertEqual(sorted(os.listdir(os.path.join(self.folder, folder))), [f"rank{rank}.history" for rank in range(ranks)])
                 status, said, errors = self.lockstep("judge", folder)
                 self.assertEqual(status, 0, said + errors)
         for arguments, sentence in (([], "usage: python -m lockstep.record"), (["--out"], "usage: python -m lockstep.record"), (["gone.py"], "there is no program gone.py"),
@@ -117,13 +118,6 @@ class Package(unittest.TestCase):
             status, said, errors = self.lockstep(*command, *print_it)
             self.assertEqual(status, 0, said + errors)
             self.assertEqual([name for name in json.loads(said.partition("] ")[2] or said) if name != "LOCKSTEP_SECRET"], there)  # launch's
-
-    def test_ranks_of_launch_are_recorded(self):
-        program = self.write("train.py", TRAINING.replace("WRONG", "False"))
-        status, said, errors = self.lockstep("launch", "-n", "2", "--record", "out", "--", PYTHON, program)
-        self.assertEqual(status, 0, said + errors)
-        status, said, errors = self.lockstep("judge", "out")
-        self.assertEqual(status, 0, said + errors)
 
     def test_judge_starts_without_python_and_libtorch(self):
         status, said, errors = self.run_there(PROGRAM, "judge", "nothing", LD_DEBUG="files", LD_DEBUG_OUTPUT=os.path.join(self.folder, "loaded"))

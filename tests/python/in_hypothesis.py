@@ -163,7 +163,7 @@ import lockstep, torch, torch.distributed as dist
 from hypothesis import assume, find, given, settings, strategies as st
 from lockstep import strategies
 
-FEW = settings(max_examples=25, database=None)
+FEW = settings(max_examples=25, database=None, deadline=None)
 
 def largest(rank, split, samples):
     dist.all_reduce(total := torch.tensor(split[rank]))

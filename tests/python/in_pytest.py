@@ -81,8 +81,8 @@ class Pytest(project.Project):
         self.assert_nothing_is_left()
 
     def test_time_is_that_of_the_mark_the_option_or_the_file(self):
-        for mark, more, seconds in ((None, ["-o", "lockstep_timeout=1"], 1), (None, ["-o", "lockstep_timeout=900", "--lockstep-timeout", "1.5"], 1.5),
-                                    (2, ["--lockstep-timeout", "900"], 2)):
+        for mark, more, seconds in ((None, ["-o", "lockstep_timeout=3"], 3), (None, ["-o", "lockstep_timeout=900", "--lockstep-timeout", "3.5"], 3.5),
+                                    (4, ["--lockstep-timeout", "900"], 4)):
             self.write("test_slow.py", f"import time, lockstep\n@lockstep.world(2, timeout={mark})\ndef test_it(rank): time.sleep(rank * 1000)\n")
             status, said, _ = self.pytest(*more)
             self.assertEqual(status, 1, said)

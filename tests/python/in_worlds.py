@@ -20,9 +20,10 @@ class Planted(project.Project):
     """Each planted mistake is named rightly, the test after it passes, and nothing is left of it."""
 
     def check(self, tier):
-        for number in range(FILES):
-            self.write(f"test_planted{number}.py", planted.file_of(planted.FAILING[number::FILES], tier))
-        status, said, results = self.pytest("--lockstep-tier", tier, "-n", str(FILES), "--dist", "loadfile")
+        files = [f"test_planted{number}.py" for number in range(FILES)]
+        for number, name in enumerate(files):
+            self.write(name, planted.file_of(planted.FAILING[number::FILES], tier))
+        status, said, results = self.pytest("--lockstep-tier", tier, files=files)
         self.assertEqual(status, 1, said)
         for each in planted.FAILING:
             with self.subTest(planted=each.name, tier=tier):
@@ -182,6 +183,7 @@ class Endings(project.Project):
         process = self.start(*command)
         for rank in range(3):
             self.wait_for_file(f"rank{rank}", process)
+        self.assertGreaterEqual(len(self.left()), 7)  # This run, and its ranks with a program each.
         process.send_signal(by)
         status, said = self.end_of(process)
         self.assertEqual(status, exit_status, said)
