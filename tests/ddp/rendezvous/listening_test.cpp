@@ -47,7 +47,7 @@ TEST(Listening, NeverOnLoopbackWhereOtherHostsHaveRanks) {
     ADD_FAILURE() << "it listens where nobody comes";
   } catch (const UsageError& error) {
     const std::string sentence = error.what();
-    for (const char* part : {"4 ranks has 2 on this host", "point me is 127.0.0.1",
+    for (const char* part : {"4 ranks has 2 on this host", "rendezvous address me is 127.0.0.1",
                              "interface_name", "GLOO_SOCKET_IFNAME", "hostname"})
       EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
   }
