@@ -19,13 +19,13 @@ struct RecordFlags {
   if (command.empty())
     throw UsageError("record: say which program: record -- torchrun --nproc-per-node 2 train.py");
   refuse_option("record", command.front());
-  const auto folder = folder_of_record("--out", flags.folder);
   const auto number = [](const char* variable, const char* flag, const std::string& text) {
     if (text.empty()) return;
     ::setenv(variable, std::to_string(whole_number(flag, text, 1, 1'000'000'000)).c_str(), 1);
   };
   number("LOCKSTEP_RECORD_VALUES", "--values", flags.values);
   number("LOCKSTEP_RECORD_PERTURB", "--perturb", flags.perturb);
+  const auto folder = folder_of_record("--out", flags.folder);
   ::setenv("LOCKSTEP_RECORD", folder.c_str(), 1);
   have_python_record();
   ::unsetenv("LOCKSTEP_HOST");  // cli/lockstep_files.cpp

@@ -5,6 +5,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 namespace lockstep::cli {
@@ -35,6 +36,13 @@ std::filesystem::path folder_of_autostart() {
   return packages.parent_path() / "recorder" / "python" / "lockstep_autostart";
 }
 
+// Where the recorders write what they record into a folder: a moved run has its own below it.
+std::filesystem::path folder_of_histories(const std::filesystem::path& folder) {
+  const char* number = std::getenv("LOCKSTEP_RECORD_PERTURB");
+  const bool is_moved = number && std::strtoull(number, nullptr, 10) > 0;
+  return is_moved ? folder / ("perturbed-" + std::string(number)) : folder;
+}
+
 }  // namespace
 
 bool has_histories(const std::filesystem::path& folder) {
@@ -52,8 +60,9 @@ std::filesystem::path folder_of_record(const std::string& flag, const std::strin
   std::error_code error;
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
     throw UsageError(flag + " " + folder + ": is no folder");
-  if (has_histories(folder))
-    throw UsageError(flag + " " + folder + ": holds a recorded run already; name a new folder");
+  if (const auto histories = folder_of_histories(folder); has_histories(histories))
+    throw UsageError(flag + " " + histories.string() +
+                     ": holds a recorded run already; name a new folder");
   return std::filesystem::absolute(folder);
 }
 

@@ -95,6 +95,17 @@ class Recorded(unittest.TestCase):
         self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr), (3, plain.stdout, ""))
         self.assertEqual(os.listdir(self.out), ["rank0.history"])
 
+    def test_a_moved_run_is_recorded_below_the_run_that_it_is_compared_with(self):
+        self.train()
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        statuses = []
+        for flags in ([], ["--perturb", "1"], ["--perturb", "2"], ["--perturb", "2"]):
+            result = self.run_there(self.lockstep, "record", "--out", "out", *flags, "--", peer.PYTHON, "train.py", **alone)
+            statuses.append(result.returncode)
+        self.assertEqual(statuses, [0, 0, 0, 2], result.stderr)
+        self.assertEqual(sorted(os.listdir(self.out)), ["perturbed-1", "perturbed-2", "rank0.history"])
+        self.assertIn("out/perturbed-2: holds a recorded run already", result.stderr)
+
     def test_workers_that_are_started_afresh_are_no_ranks(self):
         self.train(loader=FRESH_WORKERS)
         result = self.record(*TORCHRUN, "train.py")
