@@ -1,5 +1,6 @@
 // Judges whether all ranks issue the same collectives in the same order.
 #include "harness/invariants/endings.h"
+#include "harness/invariants/unwrapped.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/ladders.h"
 #include "harness/verdict/trace.h"
@@ -89,15 +90,17 @@ bool is_explained(const RecordedRun& run, const Missing& missing) {
   });
 }
 
-// When a rank issued the collective of a group with this number.
+// When the first rank in the order of steps issued the collective of a group with this number.
 std::optional<Moment> issued_at(const RecordedRun& run, const std::string& group,
                                 int64_t sequence) {
+  std::optional<Moment> first;
   for (const auto& rank : run.ranks)
     for (const auto& event : rank.history.events)
       if (const auto* is = std::get_if<Collective>(&event.what);
-          is && is->group == group && is->sequence == sequence)
-        return event.at;
-  return {};
+          is && is->group == group && is->sequence == sequence && !is_point_to_point(is->op) &&
+          (!first || comes_before(event.at, *first)))
+        first = event.at;
+  return first;
 }
 
 // The first rung of which some rank lacks the collective, or issued another one.
@@ -124,6 +127,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   Judgement judgement{.compared = counted(count, "collective")};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
+    if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
     if (!shards_of(run.ranks.front()).empty())
       return {.why_not = "not judged: what divides the parameters communicates unseen"};
     if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};

@@ -144,6 +144,20 @@ bool updates_by_itself(const RecordedRun& run) {
   });
 }
 
+// DistributedDataParallel's exception of a forward after a backward that it could not finish.
+bool left_a_reduction_unfinished(const Rank& rank) {
+  return rank.history.ending.why.find("Expected to have finished reduction") != std::string::npos;
+}
+
+// The moment of the rank's last backward, or of its last record where it has none.
+Moment last_backward(const Rank& rank) {
+  auto at = rank.history.last;
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+      at = record.at;
+  return at;
+}
+
 // The causes of PyTorch's exceptions that name a symptom alone.
 Details known_cause(const Rank& rank) {
   const auto& why = rank.history.ending.why;
@@ -159,7 +173,7 @@ Details known_cause(const Rank& rank) {
     return {
         "cause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
         "(use_reentrant=False is the cure), or a module that several forwards share"};
-  if (has("did not receive grad") || has("Expected to have finished reduction"))
+  if (has("did not receive grad") || left_a_reduction_unfinished(rank))
     return {
         "cause: parameters of the forward take no part in the loss on some rank: "
         "find_unused_parameters=True, or leave them out of the model"};
@@ -232,7 +246,9 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
     judgement.findings.push_back(
         {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
          rank_text(*failed) + " " + how_it_ended(*failed), std::move(details)});
-    judgement.at = failed->history.last;
+    // Gradients that such a backward left were not averaged.
+    judgement.at =
+        left_a_reduction_unfinished(*failed) ? last_backward(*failed) : failed->history.last;
     judgement.is_victim = gave_up_waiting(*failed);
     return judgement;
   }

@@ -7,6 +7,8 @@
 #include "harness/invariants/consequences.h"
 #include "harness/invariants/resumed.h"
 #include "harness/recorded/joins.h"
+#include "harness/recorded/model_groups.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <utility>
@@ -77,6 +79,30 @@ void apply(const Allowances& allowances, NamedJudgement& one) {
   }
 }
 
+// The judgement of ranks that train models of their own in groups: the first group's that has a
+// finding, with the remarks of all.
+Judgement judged_by_groups(const Invariant& invariant, const std::vector<GroupRun>& groups) {
+  std::optional<Judgement> merged;
+  Findings remarks;
+  for (const auto& group : groups) {
+    auto judgement = invariant.judge(group.run);
+    const auto who = "among " + ranks_text(group.ranks) + ", numbered from 0: ";
+    for (auto* all : {&judgement.findings, &judgement.remarks})
+      for (auto& finding : *all) finding.diagnosis.insert(0, who);
+    remarks += std::exchange(judgement.remarks, {});
+    const bool is_first_found = merged && merged->findings.empty() && !judgement.findings.empty();
+    const bool is_first_judged = merged && !merged->why_not.empty() && judgement.why_not.empty();
+    if (!merged || is_first_found || is_first_judged) merged = std::move(judgement);
+  }
+  merged->remarks = std::move(remarks);
+  return *merged;
+}
+
+// True if an invariant is about all ranks, in whatever groups they train.
+bool is_about_the_world(std::string_view name) {
+  return name == "run.is_recorded_whole" || name == "collectives.have_one_order";
+}
+
 Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting& setting) {
   auto& judgement = one.judgement;
   for (auto* all : {&judgement.findings, &judgement.remarks})
@@ -123,11 +149,19 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
     apply(allowances, all.back());
     times.push_back(since(began));
   };
+  const auto groups = runs_of_groups(recorded);
   for (const auto& invariant : invariants())
-    add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded); });
+    add(invariant.name, invariant.rule, [&] {
+      return groups.empty() || is_about_the_world(invariant.name)
+                 ? invariant.judge(recorded)
+                 : judged_by_groups(invariant, groups);
+    });
   if (one)
     for (const auto& invariant : invariants_against())
-      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *one); });
+      add(invariant.name, invariant.rule, [&]() -> Judgement {
+        if (!groups.empty()) return {.why_not = "not judged: the ranks train several models"};
+        return invariant.judge(recorded, *one);
+      });
   if (before)
     for (const auto& invariant : invariants_after())
       add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *before); });

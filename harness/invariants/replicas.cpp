@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
 #include <map>
@@ -115,6 +116,17 @@ bool is_divided_by_names(const Row& row) {
   return with_own > 1;
 }
 
+// True if the update of a step took gradients that are known, and the same on all ranks.
+bool took_the_same(const RecordedRun& run, int step) {
+  std::map<std::string, Row> last;  // by model
+  for (const char* role : {"gradients", "taken"})
+    for (const auto& row : rows_of(run, role))
+      if (row.at.step == step) last.insert_or_assign(row.of, row);
+  return !last.empty() && std::all_of(last.begin(), last.end(), [](const auto& is) {
+    return is.second.is_whole() && !difference_in(is.second, "");
+  });
+}
+
 // A rank that came to the row's moment would have recorded parameters that changed there.
 bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
@@ -222,6 +234,7 @@ class Replicas {
 
 Judgement parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
   Replicas replicas(run);
   auto judgement = replicas.judgement();
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
@@ -265,8 +278,13 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
     if (!row.is_divided() && row.is_whole() && is_divided_by_names(row))
       row.shards.resize(row.by_rank.size(), std::make_shared<Shards>());
   auto judgement = all_the_same(run, "state", rows);
-  if (!judgement.findings.empty() && !averaged_between_updates(run).empty())
+  if (judgement.findings.empty()) return judgement;
+  if (!averaged_between_updates(run).empty())
     return {.why_not = "not judged: the ranks update on their own between averages of parameters"};
+  if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+  const bool has_one_setting = hyper_parameters_are_the_same(run).findings.empty();
+  if (has_one_setting && took_the_same(run, judgement.at->step))
+    judgement.at->phase = "forward";  // It was another one before the update.
   return judgement;
 }
 

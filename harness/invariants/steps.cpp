@@ -1,5 +1,8 @@
 // Judges whether all ranks make the same backwards and updates.
 #include "harness/invariants/endings.h"
+#include "harness/invariants/unwrapped.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <tuple>
@@ -67,12 +70,24 @@ std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& ru
   return found;
 }
 
+// The collectives of the whole world that a rank issued: it may belong to more groups than another.
+size_t issued_in_the_world(const Rank& rank) {
+  const auto& events = rank.history.events;
+  return static_cast<size_t>(std::count_if(events.begin(), events.end(), [](const auto& event) {
+    const auto* is = std::get_if<Collective>(&event.what);
+    return is && is->group == kWorld && !is_point_to_point(is->op);
+  }));
+}
+
 }  // namespace
 
 Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   const auto progress = [](const Rank& rank) {
-    return std::tuple(updates_of(rank) + rank.shadowed, issued_by(rank));
+    return std::tuple(updates_of(rank) + rank.shadowed, issued_in_the_world(rank));
   };
+  if (updates_centrally(run))
+    return {.why_not =
+                "not judged: one rank alone updates, and sends its parameters to the others"};
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   if (auto found = first_other_deed(run)) {
     found->first.details += how_ranks_ended(run);

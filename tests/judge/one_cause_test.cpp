@@ -125,5 +125,60 @@ TEST(OneCause, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {
             Result::Kind::fail);
 }
 
+TEST(OneCause, NameTheStateWhereAnUpdateTookTheSameGradients) {
+  for (const bool same_gradients : {true, false}) {
+    auto run = right_run();
+    auto& rank = run.ranks[1];
+    for (int n = 2; n < kSteps; ++n) nth<Digests>(rank, n, "state").values[0].bits += 90;
+    for (int n = 3; n <= kSteps; ++n) nth<Digests>(rank, n, "parameters").values[0].bits += 90;
+    if (!same_gradients)  // within no_sync, say
+      for (auto& each : run.ranks) {
+        nth<Fact>(each, 2, "backward").values["kind"] = "unknown";
+        nth<Digests>(each, 2, "gradients").values[0].bits += static_cast<uint64_t>(each.number);
+      }
+    const auto results = judged(run);
+    const auto* const cause =
+        same_gradients ? "optimizer.has_one_state" : "parameters.are_the_same";
+    EXPECT_EQ(result_named(results, cause).kind, Result::Kind::fail) << same_gradients;
+    EXPECT_EQ(std::count_if(results.results.begin(), results.results.end(),
+                            [](const Result& result) { return is_failure(result.kind); }),
+              1);
+  }
+}
+
+TEST(OneCause, FoldGradientsThatDistributedDataParallelCouldNotAverageUnderItsException) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) { return record.at.step > 1; });
+    const auto own = static_cast<uint64_t>(rank.number);
+    nth<Digests>(rank, 1, "gradients").values[0].bits += own;
+    nth<Digests>(rank, 2, "parameters").values[0].bits += own;
+    rank.history.ending = {Ending::Kind::threw,
+                           "RuntimeError: Expected to have finished reduction in the prior "
+                           "iteration before starting a new one."};
+    rank.history.last = {2, "forward"};
+  }
+  const auto results = judged(run);
+  EXPECT_EQ(result_named(results, "run.is_recorded_whole").kind, Result::Kind::fail);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::skip);
+}
+
+TEST(OneCause, NameTheCollectiveThatARankIssuedFirstWhereBothGaveUpWaiting) {
+  auto run = right_run();
+  const auto add = [&](int rank, const Moment& at, const char* op) {
+    auto& history = run.ranks[static_cast<size_t>(rank)].history;
+    history.events.push_back(
+        {at, Collective{.op = op, .group = "world", .sequence = 2 * kSteps, .elements = 1}});
+    history.ending = {Ending::Kind::threw, "Timed out waiting 8000ms for recv operation"};
+    history.ending.at.ns = 2 - rank;
+    history.last = at;
+  };
+  add(0, {kSteps, "backward"}, "ddp_backward");
+  add(1, {kSteps - 1, "update"}, "barrier");
+  const auto results = judged(run);
+  EXPECT_EQ(result_named(results, "collectives.have_one_order").kind, Result::Kind::fail);
+  EXPECT_EQ(result_named(results, "run.is_recorded_whole").kind, Result::Kind::skip);
+}
+
 }  // namespace
 }  // namespace lockstep::recorded

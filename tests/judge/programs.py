@@ -5,7 +5,6 @@ usage: programs.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOL
 Runs with PyTorch's Python. LibTorch is loaded once, and each rank is a fork.
 """
 
-import contextlib
 import datetime
 import os
 import signal
@@ -21,52 +20,12 @@ from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler
 
 import lockstep_recorder
 from forked_ranks import load_all, run_forked
-
-SAMPLES, CLASSES, BATCH, EPOCHS = 46, 3, 4, 2
-
-
-def images(samples=SAMPLES):
-    draw = torch.Generator().manual_seed(1)
-    return TensorDataset(torch.randn(samples, 1, 6, 6, generator=draw), torch.randint(0, CLASSES, (samples,), generator=draw))
-
-
-def texts():
-    draw = torch.Generator().manual_seed(2)
-    return TensorDataset(torch.randint(0, 20, (SAMPLES, 5), generator=draw), torch.randint(0, CLASSES, (SAMPLES,), generator=draw))
-
-
-def convolutions():
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, CLASSES))
-
-
-class Words(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.words, self.drop, self.out = nn.Embedding(20, 8), nn.Dropout(0.3), nn.Linear(8, CLASSES)
-
-    def forward(self, x):
-        return self.out(self.drop(self.words(x).mean(1)))
-
-
-class WithUnused(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.head, self.other_head = nn.Flatten(), nn.Linear(36, CLASSES), nn.Linear(36, CLASSES)
-
-    def forward(self, x):
-        return self.head(self.body(x))
-
-
-def loader_of(data, mistake):
-    if mistake == "shuffle_without_sampler":
-        return DataLoader(data, batch_size=BATCH, shuffle=True), None
-    sampler = DistributedSampler(data)
-    return DataLoader(data, batch_size=BATCH, sampler=sampler), sampler
-
+from program_data import BATCH, CLASSES, EPOCHS, SAMPLES, WithUnused, Words, convolutions, images, loader_of, texts
+from rare_programs import train_an_ensemble, train_in_stages, train_in_two_runs, train_otherwise
 
 def classify_images(rank, mistake):
     torch.manual_seed(rank)
@@ -143,7 +102,8 @@ def accumulate(rank, mistake):
         for number, (x, y) in enumerate(batches):
             if mistake == "same_data":
                 x, y = fixed
-            ddp.require_backward_grad_sync = number % 2 == 1 and mistake != "never_synchronised"  # What no_sync() sets.
+            averages = number % 2 == (0 if mistake == "last_in_no_sync" else 1)
+            ddp.require_backward_grad_sync = averages and mistake != "never_synchronised"  # What no_sync() sets.
             (cross_entropy(ddp(x), y) / 2).backward()
             if number % 2 == 1:
                 optimizer.step()
@@ -202,52 +162,11 @@ def divide_state(rank, mistake):
             optimizer.step()
 
 
-def train_otherwise(rank, way):
-    """Right ways that few programs go: local SGD, a second stage with an optimizer of its own, updates by hand, a penalty's backward."""
-    torch.manual_seed(0)
-    loader, sampler = loader_of(images(), way)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, CLASSES))
-    model = net if way == "local_sgd" else DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for epoch in range(EPOCHS):
-        sampler.set_epoch(epoch)
-        if way == "two_stages" and epoch:
-            optimizer = torch.optim.Adam(model.parameters())
-        for number, (x, y) in enumerate(loader):
-            model.zero_grad()
-            local = way == "local_sgd_in_no_sync"
-            with model.no_sync() if local else contextlib.nullcontext():
-                cross_entropy(model(x), y).backward()
-            if way == "penalty":
-                (0.01 * sum(p.pow(2).sum() for p in net.parameters())).backward()
-            if way == "own_updates":
-                with torch.no_grad():
-                    for p in model.parameters():
-                        p -= 0.1 * p.grad
-                continue
-            optimizer.step()
-            if way.startswith("local_sgd") and number % 3 == 2:
-                for p in net.parameters():
-                    dist.all_reduce(p.data)
-                    p.data /= dist.get_world_size()
-
-
-def train_in_two_runs(rank, mistake):
-    """One epoch, and then a checkpoint; what resumes it makes the next one."""
-    torch.manual_seed(rank)
-    begin, path = 0 if mistake == "first_run" else 1, os.path.join(sys.argv[1], "checkpoint")
-    loader, sampler = loader_of(images(), mistake)
-    ddp = DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(36, CLASSES)))
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
-    if begin and mistake != "another_run":
-        ddp.module.load_state_dict(torch.load(path))
-    sampler.set_epoch(0 if mistake == "resumed_at_epoch_zero" else begin)
-    for x, y in loader:
-        optimizer.zero_grad()
-        cross_entropy(ddp(x), y).backward()
-        optimizer.step()
-    if not begin and rank == 0:
-        torch.save(ddp.module.state_dict(), path)
+def tell_one(rank, mistake):
+    """A tensor that concerns two ranks of several, and then one that concerns all."""
+    if rank < 2:
+        (dist.recv if rank else dist.send)(torch.zeros(1), 1 - rank)
+    classify_texts(rank, "texts")
 
 
 def wait_without_futures(rank, mistake):
@@ -261,8 +180,10 @@ def wait_without_futures(rank, mistake):
 
 PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
             "uneven": join_uneven, "loaded_after_a_join": join_uneven, "clipped_after_a_join": join_uneven,
+            "last_in_no_sync": accumulate, "stages": train_in_stages, "told_to_one": tell_one,
+            "ensemble": train_an_ensemble, "ensemble_with_one_reset": train_an_ensemble,
             "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures,
-            **dict.fromkeys(("local_sgd", "local_sgd_in_no_sync", "two_stages", "own_updates", "penalty"), train_otherwise),
+            **dict.fromkeys(("local_sgd", "local_sgd_in_no_sync", "local_sgd_by_hook", "averaged_in_no_sync", "two_stages", "own_updates", "penalty"), train_otherwise),
             **dict.fromkeys(("first_run", "resumed", "resumed_at_epoch_zero", "another_run"), train_in_two_runs)}
 
 

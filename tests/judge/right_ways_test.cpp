@@ -1,5 +1,5 @@
 // Checks that no invariant fails on right but rare or customary programs.
-#include "harness/invariants/invariants.h"
+#include "harness/invariants/judge_run.h"
 #include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
@@ -108,6 +108,140 @@ TEST(RightWays, AllowAnUpdateFromGradientsOfWhichTheLastWereAveraged) {
     records.insert(averaged, {averaged->at, local});
   }
   EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
+}
+
+// Adds a backward within no_sync behind that of step 1, whose gradients are the rank's own, or not.
+void add_local_backward(Rank& rank, bool is_own) {
+  const Moment at{1, "backward"};
+  const auto next = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& is) {
+    return is.at.step == 1 && is.at.phase == "update";
+  });
+  const uint64_t bits = is_own ? 50 + static_cast<uint64_t>(rank.number) : 50;
+  rank.records.insert(next, {{at, Fact{"backward", {{"model", "model 0"}, {"kind", "no_sync"}}}},
+                             {at, digests("gradients", {{bits, 1}, {bits, 1}})}});
+}
+
+TEST(RightWays, AllowAnUpdateWhoseLastBackwardStayedLocalOnlyWhereAllRanksAgreeAfterIt) {
+  for (const bool is_own : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) add_local_backward(rank, is_own);
+    const auto judgement = forwards_run_through_the_wrapper(run);
+    ASSERT_EQ(judgement.findings.size(), is_own ? 1u : 0u);
+    if (!is_own) continue;
+    EXPECT_EQ(judgement.findings.front().pattern, "update_not_averaged");
+    EXPECT_NE(judgement.findings.front().diagnosis.find("after the last one that averages"),
+              std::string::npos);
+  }
+}
+
+TEST(RightWays, AllowAnUpdateFromGradientsOfNoSyncThatTheProgramAveragedItself) {
+  for (const bool averages : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync";
+      const auto own = static_cast<uint64_t>(rank.number);
+      nth<Digests>(rank, 1, "gradients").values[0].bits = 70 + own;
+      const auto next = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& is) {
+        return is.at.step == 1 && is.at.phase == "update";
+      });
+      const uint64_t bits = averages ? 5 : 5 + own;
+      rank.records.insert(next, {{1, "update"}, digests("taken", {{bits, 1}, {bits, 1}})});
+    }
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), averages);
+  }
+}
+
+// Ranks that train the two halves of a network, each with an optimizer of its own.
+RecordedRun run_of_stages(bool is_sent, bool is_wrapped) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    const auto own = static_cast<uint64_t>(rank.number);
+    nth<Fact>(rank, 0, "model 0").values["wrapper"] =
+        is_wrapped ? "DistributedDataParallel" : "watched";
+    for (int n = 0; n <= kSteps; ++n)
+      nth<Digests>(rank, n, "parameters").values[0].bits += 100 * own;
+    for (int n = 0; n < kSteps; ++n) nth<Digests>(rank, n, "state").values[0].bits += 100 * own;
+    if (is_sent)
+      rank.records.push_back({{0, "forward"}, Fact{"exchange", {{"at", "stages.py:7"}}}});
+  }
+  return run;
+}
+
+TEST(RightWays, DoNotJudgeTheStagesOfAPipeline) {
+  const auto stages = run_of_stages(true, false);
+  for (auto* const judge :
+       {parameters_are_the_same, optimizer_state_is_the_same, forwards_run_through_the_wrapper}) {
+    EXPECT_NE(judge(stages).why_not.find("stages of a pipeline"), std::string::npos);
+    EXPECT_TRUE(judge(stages).findings.empty());
+  }
+  for (const auto& run : {run_of_stages(false, false), run_of_stages(true, true)})
+    EXPECT_FALSE(parameters_are_the_same(run).findings.empty());
+}
+
+TEST(RightWays, AllowARankThatBelongsToMoreGroupsThanAnother) {
+  for (const std::string group : {"ranks 0", "world"}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) rank.history.ending.kind = Ending::Kind::returned;
+    run.ranks[0].history.events.push_back(
+        {{kSteps - 1, "update"}, Collective{.op = "allreduce", .group = group, .done = true}});
+    EXPECT_EQ(ranks_make_the_same_steps(run).findings.empty(), group != "world");
+  }
+}
+
+// Four ranks, of which two train one model and two another one.
+RecordedRun run_of_two_groups() {
+  auto run = right_run();
+  const auto second = right_run();
+  run.ranks.insert(run.ranks.end(), second.ranks.begin(), second.ranks.end());
+  for (int number = 0; number < 4; ++number) {
+    auto& rank = run.ranks[static_cast<size_t>(number)];
+    rank.number = number;
+    rank.world = 4;
+    rank.history.ending.kind = Ending::Kind::returned;
+    nth<Fact>(rank, 0, "process group").values = {{"rank", number}, {"world", 4}};
+    auto& model = nth<Fact>(rank, 0, "model 0").values;
+    model["wrapper"] = "DistributedDataParallel";
+    model["ranks"] = number < 2 ? Json{0, 1} : Json{2, 3};
+    if (number < 2) continue;
+    for (int n = 0; n <= kSteps; ++n) nth<Digests>(rank, n, "parameters").values[0].bits += 100;
+    for (int n = 0; n < kSteps; ++n) nth<Digests>(rank, n, "gradients").values[0].bits += 100;
+  }
+  return run;
+}
+
+TEST(RightWays, AllowGroupsOfRanksThatTrainAModelEachAndJudgeEach) {
+  for (const bool is_wrong : {false, true}) {
+    auto run = run_of_two_groups();
+    if (is_wrong) nth<Digests>(run.ranks[3], 2, "parameters").values[0].bits = 7;
+    const auto results = judged(run).results;
+    for (const auto& result : results)
+      EXPECT_EQ(is_failure(result.kind), is_wrong && result.scenario == "parameters.are_the_same")
+          << result.scenario;
+    if (!is_wrong) continue;
+    const auto failed = std::find_if(results.begin(), results.end(),
+                                     [](const Result& is) { return is_failure(is.kind); });
+    ASSERT_NE(failed, results.end());
+    EXPECT_NE(failed->worst.findings.front().diagnosis.find("among ranks 2, 3, numbered from 0: "),
+              std::string::npos)
+        << failed->worst.findings.front().diagnosis;
+  }
+}
+
+TEST(RightWays, DoNotJudgeStepsWhereOneRankUpdatesForAll) {
+  for (const bool sends : {true, false}) {
+    auto run = right_run();
+    for (int step = 0; step < kSteps && sends; ++step)
+      run.ranks[0].history.events.push_back(
+          {{step, "update"}, Collective{.op = "broadcast", .group = "world", .elements = 4}});
+    for (auto& rank : run.ranks) {
+      nth<Fact>(rank, 0, "model 0").values["wrapper"] = "watched";
+      rank.history.ending.kind = Ending::Kind::returned;
+    }
+    std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase == "update"; });
+    const auto judgement = ranks_make_the_same_steps(run);
+    EXPECT_EQ(judgement.findings.empty(), sends);
+    EXPECT_EQ(judgement.why_not.find("one rank alone updates") != std::string::npos, sends);
+  }
 }
 
 }  // namespace

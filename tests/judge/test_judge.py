@@ -11,15 +11,18 @@ import unittest
 
 from recorded_case import HERE, PYTHON, ROOT, RecordedCase, main
 
-CLEAN = ("images", "texts", "accumulation", "two_models", "uneven", "local_sgd", "local_sgd_in_no_sync", "two_stages", "own_updates", "penalty")
+CLEAN = ("images", "texts", "accumulation", "two_models", "uneven", "local_sgd", "local_sgd_in_no_sync", "local_sgd_by_hook",
+         "averaged_in_no_sync", "two_stages", "own_updates", "penalty")
 # Program -> the invariant that finds its mistake, and the pattern that it names.
 MISTAKES = {
     "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),
     "other_learning_rate": ("optimizer.has_one_setting", "no_two_ranks_agree"),
     "bare_forward": ("forward.runs_through_the_wrapper", "bare_forward"),
     "never_synchronised": ("forward.runs_through_the_wrapper", "update_not_averaged"),
+    "last_in_no_sync": ("forward.runs_through_the_wrapper", "update_not_averaged"),
     "set_epoch_forgotten": ("data.order_changes", "epoch_ignored"),
     "shuffle_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
+    "files_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
     "padded_evaluation": ("data.evaluates_each_sample_once", "evaluation_padded"),
     "early_stop": ("run.has_one_length", "stopped_early"),
     "one_step_fewer": ("run.has_one_length", "stopped_early"),
@@ -46,7 +49,8 @@ class Programs(RecordedCase):
     @classmethod
     def setUpClass(cls):
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
-        wanted += [name + ":2" for name in (*MISTAKES, *CUSTOMS, *RESUMED, "killed", "divided_state", "without_futures")]
+        wanted += [name + ":2" for name in (*MISTAKES, *CUSTOMS, *RESUMED, "killed", "divided_state", "without_futures", "stages")]
+        wanted += ["told_to_one:4", "ensemble:4", "ensemble_with_one_reset:4"]
         cls.record("lockstep judge ", "programs.py", wanted)
 
     def judged(self, name, *flags):
@@ -147,6 +151,22 @@ class Programs(RecordedCase):
         self.assertEqual(results["parameters.are_the_same"]["result"], "pass")
         self.assertIn(results["optimizer.has_one_state"]["result"], ("pass", "skip"))
         self.assertEqual(results["run.has_one_length"]["exactness"], "12 updates")
+
+    def test_stages_of_a_pipeline_are_not_judged(self):
+        result, _ = self.judge("stages-2", statuses=(77,))
+        self.assertIn("as the stages of a pipeline do", result.stdout)
+
+    def test_groups_that_train_a_model_each_are_judged_each(self):
+        result, _ = self.judged("ensemble-4")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        _, results = self.judged("ensemble_with_one_reset-4")
+        text = results["parameters.are_the_same"]["findings"][0]["text"]
+        self.assertTrue(text.startswith("among ranks 2, 3, numbered from 0: "), text)
+
+    def test_what_one_rank_sends_another_is_no_collective_of_all(self):
+        result, results = self.judged("told_to_one-4")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertEqual(results["collectives.have_one_order"]["result"], "pass")
 
     def test_a_program_under_torchrun_is_recorded_as_it_is(self):
         folder = os.path.join(self.folder, "torchrun")

@@ -16,7 +16,18 @@ COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "b
                "gather": ("tensor", "gather"), "scatter": ("tensor", "scatter"),
                "reduce_scatter_tensor": ("input", "_reduce_scatter_base"), "barrier": (None, "barrier"),
                "all_to_all_single": ("input", "alltoall_base"), "send": ("tensor", "send"), "recv": ("tensor", "recv")}
+POINT_TO_POINT = ("send", "recv")
 HERE = os.path.dirname(__file__)
+
+
+def members_of(group):
+    """The ranks of a process group, or of all where it is None."""
+    distributed = torch.distributed
+    return list(range(distributed.get_world_size()) if group is None else distributed.get_process_group_ranks(group))
+
+
+def name_of(members):
+    return "world" if len(members) == torch.distributed.get_world_size() else "ranks " + ",".join(map(str, members))
 
 
 class Collectives:
@@ -40,10 +51,13 @@ class Collectives:
         given = {**dict(zip(names, args)), **kwargs}
         sent, root = given.get(tensor), given.get("src", given.get("dst"))
         group, distributed = given.get("group"), torch.distributed
-        members = distributed.get_process_group_ranks(group) if group is not None else []
-        if members and distributed.get_rank() not in members:
+        members = members_of(group)
+        if distributed.get_rank() not in members:
             return
-        name = "world" if len(members) in (0, distributed.get_world_size()) else "ranks " + ",".join(map(str, members))
+        name = name_of(members)
+        if op in POINT_TO_POINT:  # Numbered by pairs, since other ranks have no part in it.
+            ends = {distributed.get_rank(), *([root] if type(root) is int else [])}
+            name = "ranks " + ",".join(map(str, sorted(ends)))
         has_tensor = isinstance(sent, torch.Tensor)
         self.count += 1
         self.record.fact("call", at=call_site())
@@ -59,6 +73,11 @@ class Collectives:
             if self.has_futures:
                 with contextlib.suppress(RuntimeError):
                     result.get_future().then(lambda _: done())
+
+    def exchange(self, /, *args, **kwargs):
+        """Tensors pass between single ranks, in an order that each rank may list its own way: no collective."""
+        self.record.fact("exchange", at=call_site())
+        yield
 
     def wait(self, work, /, *args, **kwargs):
         _, error = yield

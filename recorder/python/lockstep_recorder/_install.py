@@ -106,6 +106,7 @@ def install():
             put_function([sys.modules[package]], name, training("shard"), "construction")
     meshes = [sys.modules[name] for name in ("torch.distributed.device_mesh",) if name in sys.modules]
     put_function([distributed, torch.distributed, *meshes], "init_process_group", part("collectives", "made"), "process group")
+    put_function([distributed, torch.distributed], "batch_isend_irecv", part("collectives", "exchange"), "exchange")
     for name, (tensor, op) in COLLECTIVES.items():
         if hasattr(distributed, name):
             names = list(inspect.signature(getattr(distributed, name)).parameters)

@@ -23,6 +23,7 @@ class Loaders:
 
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
+        self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
 
     def begin(self, name, dataset, sampler, batch_size, drops_batch, **more):
@@ -34,15 +35,18 @@ class Loaders:
         length = length_of(dataset, sampler)
         draws = draws_of(sampler, length)
         batches = None if not draws or not batch_size else draws // batch_size if drops_batch else -(-draws // batch_size)
+        of = self.datasets.of(dataset)
         try:
-            fingerprint = fingerprint_of(dataset)
+            if of not in self.fingerprints:
+                self.fingerprints[of] = fingerprint_of(dataset, length)
+            fingerprint = self.fingerprints[of]
             subset = fingerprint_of(field(dataset, "indices")) if type(dataset) is torch.utils.data.Subset else None
         except Exception as error:
             self.record.omit("a fingerprint of a dataset", error)
             fingerprint = subset = None
         self.record.fact(name, epoch=self.epochs[name], length=length, sampler=type(sampler).__name__, batch_size=batch_size,
                          drops_batch=drops_batch is True, batches=batches, dataset=type(dataset).__name__,
-                         of=self.datasets.of(dataset), sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, subset=subset,
+                         of=of, sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, subset=subset,
                          **shard, **more)
 
     def begin_loader(self, iterator, loader):

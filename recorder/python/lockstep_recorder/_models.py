@@ -18,6 +18,7 @@ class Model:
     def __init__(self, name, wrapper, module, wrapped_by):
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
+        self.group = "world"  # In which it is averaged.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
         self.recorded = None  # The parameters and their versions when they were recorded last.
         self.held = None  # Some of their elements then.

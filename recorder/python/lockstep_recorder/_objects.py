@@ -1,9 +1,12 @@
 """Describes objects of the program, without running code of their classes."""
 import array
 import collections
+import contextlib
 import hashlib
 import math
 import operator
+import os
+import pathlib
 import weakref
 
 import torch
@@ -11,12 +14,16 @@ import torch
 from ._digests import bytes_of, plain_tensor, sample_of
 
 
-def field(thing, name, default=None):
-    """An attribute that the object itself holds."""
+def attributes_of(thing):
+    """The attributes that the object itself holds, and not its class."""
     try:
-        return object.__getattribute__(thing, "__dict__").get(name, default)
+        return object.__getattribute__(thing, "__dict__")
     except AttributeError:
-        return default
+        return {}
+
+
+def field(thing, name, default=None):
+    return attributes_of(thing).get(name, default)
 
 
 def plain(value, depth=4):
@@ -57,12 +64,19 @@ class Names:
         return name
 
 
+COLUMN_LEAST = 8  # A list of so many values is taken for one of the samples, where nothing tells how many these are.
+
+
 class Unknown(Exception):
     """An object whose content only its own code could tell."""
 
 
-def add_content(value, into, depth=0):
-    """Feeds a hash with a value that is made of builtin types, tensors and PyTorch's own datasets. Runs no code of others."""
+def is_array(value):
+    return (type(value).__module__, type(value).__name__) == ("numpy", "ndarray")
+
+
+def add_content(value, into, depth=0, length=None):
+    """Feeds a hash with a value that is made of builtin types, tensors and datasets. Runs no code of others."""
     data, kind = torch.utils.data, type(value)
     if depth > 6:
         raise Unknown
@@ -79,7 +93,9 @@ def add_content(value, into, depth=0):
             add_content(value[number], into, depth + 1)
     elif kind is dict:
         add_content([list(value), list(value.values())], into, depth + 1)
-    elif (kind.__module__, kind.__name__) == ("numpy", "ndarray") and value.dtype.hasobject is False:
+    elif isinstance(value, pathlib.PurePath):
+        into.update(os.fspath(value).encode("utf-8", "replace"))
+    elif is_array(value) and value.dtype.hasobject is False:
         flat = value.reshape(-1)[::max(1, value.size // 512)]
         into.update(("%s %s" % (value.dtype, value.shape)).encode() + flat.tobytes())
     elif isinstance(value, data.TensorDataset):
@@ -88,18 +104,37 @@ def add_content(value, into, depth=0):
         add_content([field(value, "dataset"), field(value, "indices")], into, depth + 1)
     elif isinstance(value, data.ConcatDataset):
         add_content(list(field(value, "datasets")), into, depth + 1)
+    elif isinstance(value, data.Dataset) and not isinstance(value, data.IterableDataset):
+        add_samples(value, into, depth, length)
     else:
         raise Unknown
 
 
-def fingerprint_of(dataset):
+def fingerprint_of(dataset, length=None):
     """16 digits that are the same for datasets of the same content; None where only the dataset's own code could tell."""
     into = hashlib.sha256()
     try:
-        add_content(dataset, into)
+        add_content(dataset, into, length=length)
     except Unknown:
         return None
     return into.hexdigest()[:16]
+
+
+def add_samples(dataset, into, depth, length):
+    """Feeds a hash with what a dataset of the program's own holds of each sample, such as its files and labels, or with the dataset
+    that it wraps."""
+    any_known = False
+    for name, value in sorted(attributes_of(dataset).items()):
+        is_column = type(value) in (list, tuple) or (isinstance(value, torch.Tensor) or is_array(value)) and value.ndim > 0
+        is_whole = is_column and len(value) == length if length else is_column and len(value) >= COLUMN_LEAST
+        if is_whole or isinstance(value, torch.utils.data.Dataset):
+            part = hashlib.sha256(name.encode())
+            with contextlib.suppress(Unknown):
+                add_content(value, part, depth + 1)
+                into.update(part.digest())
+                any_known = True
+    if not any_known:
+        raise Unknown
 
 
 def length_of(dataset, sampler=None):
@@ -134,9 +169,8 @@ def draws_of(sampler, length):
 
 def indices_in(drawn):
     """The numbers of the samples; None where a loader draws something else."""
-    is_array = isinstance(drawn, torch.Tensor) or (type(drawn).__module__, type(drawn).__name__) == ("numpy", "ndarray")
     try:
-        if is_array and drawn.ndim or type(drawn) in (list, tuple, range):
+        if (isinstance(drawn, torch.Tensor) or is_array(drawn)) and drawn.ndim or type(drawn) in (list, tuple, range):
             return [operator.index(each) for each in drawn]
         return [operator.index(drawn)]
     except TypeError:

@@ -6,10 +6,26 @@ import weakref
 
 import torch
 
+from ._collectives import members_of, name_of
 from ._digests import moved
 from ._losses import averages_of
 from ._models import FlatModel, Marks, Model, clean, sent, touch
 from ._objects import field
+
+
+def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
+    """The process group that DistributedDataParallel is given with these arguments; None for that of all ranks."""
+    mesh = more.get("device_mesh")
+    return process_group if mesh is None else mesh.get_group(mesh_dim=0)
+
+
+def averages_later(ddp):
+    """Whether the comm hook of local SGD leaves each rank the gradients of the next backward, or those of its own subgroup."""
+    def does(state):
+        subgroup = state.subgroup if state.post_local_gradient_allreduce else None
+        is_whole = subgroup is not None and subgroup.size() == torch.distributed.get_world_size(state.process_group)
+        return state.iter >= state.start_localSGD_iter and not is_whole
+    return any(does(state) for _, state in field(ddp, "_comm_hooks") or () if type(state).__name__ == "PostLocalSGDState")
 
 
 class Passes:
@@ -73,14 +89,18 @@ class Passes:
     def wrap(self, ddp, /, *args, **kwargs):
         module = args[0] if args else kwargs["module"]
         self.record.at("construction")
-        done = self.record.collectives.issue("ddp_construction", dtype="parameters",
+        ranks = members_of(group_of(*args, **kwargs))
+        done = self.record.collectives.issue("ddp_construction", name_of(ranks), dtype="parameters",
                                              elements=sum(1 for _ in torch.nn.Module.parameters(module)))
         _, error = yield
         if error is None:
             done()
-            self.add(ddp, module, "DistributedDataParallel", broadcast_buffers=ddp.broadcast_buffers,
-                     find_unused_parameters=ddp.find_unused_parameters, static_graph=field(ddp, "static_graph"),
-                     ignored=sorted(map(str, field(ddp, "parameters_to_ignore") or ()))[:1000])
+            group = name_of(ranks)
+            model = self.add(ddp, module, "DistributedDataParallel", broadcast_buffers=ddp.broadcast_buffers,
+                             find_unused_parameters=ddp.find_unused_parameters, static_graph=field(ddp, "static_graph"),
+                             ignored=sorted(map(str, field(ddp, "parameters_to_ignore") or ()))[:1000],
+                             **{"ranks": ranks} if group != "world" else {})
+            model.group = group
 
     def watch(self, module):
         if self.model_of(module) is None:
@@ -112,7 +132,7 @@ class Passes:
         model = self.model_of(ddp)
         if model is None:
             return
-        done = self.record.collectives.issue("ddp_buffers", **sent(model.buffers()))
+        done = self.record.collectives.issue("ddp_buffers", model.group, **sent(model.buffers()))
         _, error = yield
         if error is None:
             done()
@@ -128,7 +148,7 @@ class Passes:
         self.record.at("forward")
         model.listed = None
         if torch.is_grad_enabled():
-            model.kind = "synchronised" if ddp.require_backward_grad_sync else "no_sync"
+            model.kind = "synchronised" if ddp.require_backward_grad_sync and not averages_later(ddp) else "no_sync"
             model.forwards, model.forwards_of_step = model.forwards + 1, model.forwards_of_step + 1
         if model.buffers_came:
             model.buffers_came = False
@@ -153,7 +173,7 @@ class Passes:
         models = {model: self.before_backward(model) for model in self.models}
         self.record.at("backward")
         self.record_terms(tensors if type(tensors) in (list, tuple) else [tensors])
-        done = [self.record.collectives.issue("ddp_backward", **sent(model.parameters())) for model in models
+        done = [self.record.collectives.issue("ddp_backward", model.group, **sent(model.parameters())) for model in models
                 if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
         began = time.monotonic_ns()
         _, error = yield

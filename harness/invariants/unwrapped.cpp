@@ -1,0 +1,209 @@
+#include "harness/invariants/unwrapped.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/endings.h"
+#include "harness/verdict/trace.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// The elements of all tensors that the rank had.
+int64_t elements_in(const Digests& digests) {
+  int64_t count = 0;
+  for (size_t number = 0; number < digests.values.size(); ++number) {
+    const auto& tensor = digests.list->tensors[number];
+    const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
+    if (bytes > 0 && !digests.values[number].is_missing())
+      count += bytes / traits_of(tensor.dtype).bytes;
+  }
+  return count;
+}
+
+// The tensors that a rank trains without a wrapper: those of an optimizer, or of a model that is
+// watched.
+struct Unwrapped {
+  int64_t elements = 0;
+  int64_t gradients = 0;  // elements of those of the update that took fewest
+};
+std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
+  std::map<std::string, Unwrapped> all;
+  std::set<std::string> watched;
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ") && fact->text("wrapper") == "watched")
+      watched.insert(fact->name);
+    const auto* digests = std::get_if<Digests>(&record.what);
+    if (!digests) continue;
+    const auto& list = *digests->list;
+    if (!list.of.starts_with("optimizer ") && !watched.contains(list.of)) continue;
+    const auto elements = elements_in(*digests);
+    if (list.role == "parameters") all[list.of].elements = elements;
+    auto& least = all[list.of].gradients;
+    if (const bool is_taken = list.role == "gradients" || list.role == "taken";
+        is_taken && elements > 0)
+      least = least == 0 ? elements : std::min(least, elements);
+  }
+  return all;
+}
+
+bool can_average(const Collective& is) {
+  const bool only_copies =
+      is.op.starts_with("ddp_") || is.op == "broadcast" || is.op == "scatter" || is.op == "barrier";
+  return !only_copies && (is.dtype.find("float") != std::string::npos || is.dtype.empty());
+}
+
+// The most elements that the program's own collectives averaged in one step, so far as is known.
+int64_t elements_averaged(const Rank& rank) {
+  std::map<int, int64_t> sent;  // by step
+  int64_t most = 0;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what); is && can_average(*is))
+      most = std::max(most, sent[event.at.step] += is->elements);
+  return most;
+}
+
+// True if ranks share a tensor of the gradients of every update and differ in others: something
+// averaged that one.
+bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
+  std::map<std::string, size_t> shared;  // in how many updates, by tensor
+  size_t updates = 0;
+  for (const char* role : {"gradients", "taken"})
+    for (const auto& row : rows_of(run, role)) {
+      if (row.of != of || !row.is_whole() || !difference_in(row, "")) continue;
+      ++updates;
+      const auto& first = *row.by_rank.front();
+      for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
+        if (first.values[tensor].norm > 0 &&
+            std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
+              return tensor < is->values.size() &&
+                     is->values[tensor].bits == first.values[tensor].bits;
+            }))
+          ++shared[first.list->tensors[tensor].name];
+    }
+  return std::any_of(shared.begin(), shared.end(),
+                     [&](const auto& tensor) { return tensor.second == updates; });
+}
+
+// True if it sends its parameters at each update, so that equal ones say nothing.
+bool sends_parameters(const Rank& rank, int64_t elements) {
+  std::map<int, int64_t> sent;  // by step
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "broadcast")
+      sent[event.at.step] += is->elements;
+  return std::count_if(sent.begin(), sent.end(),
+                       [&](const auto& step) { return step.second >= elements; }) > 1;
+}
+
+// True if ranks that computed different gradients still made the same updates: something averaged
+// them that no recorder sees.
+bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
+  bool any_row = false, any_difference = false;
+  for (const auto& row : rows_of(run, "parameters"))
+    if (row.of == of && row.at.phase == "update") {
+      if (!row.is_whole() || difference_in(row, "")) return false;
+      any_row = true;
+    }
+  for (const char* role : {"gradients", "taken"})
+    for (const auto& row : rows_of(run, role))
+      any_difference = any_difference || (row.of == of && difference_in(row, ""));
+  std::map<size_t, std::vector<std::string>> losses;
+  for (const auto& rank : run.ranks) {
+    size_t number = 0;
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "backward" && fact->values.contains("loss"))
+        losses[number++].push_back(fact->values["loss"].dump());
+  }
+  for (const auto& [number, texts] : losses) any_difference = any_difference || !all_alike(texts);
+  return any_row && any_difference;
+}
+
+// Sentences that name the parameters that the program told DistributedDataParallel to ignore.
+Details ignored_parameters(const Rank& rank) {
+  std::vector<std::string> names;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    const auto ignored = fact && fact->name.starts_with("model ") && fact->values.is_object()
+                             ? fact->values.value("ignored", Json::array())
+                             : Json::array();
+    for (const auto& name : ignored)
+      if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
+  }
+  if (names.empty()) return {};
+  return {"cause: the program told DistributedDataParallel to ignore " + joined(names, ", ") +
+          ", so that it averages nothing of them"};
+}
+
+// Tensors that ranks send to one another, and not in collectives.
+bool sends_to_single_ranks(const Rank& rank) {
+  const auto& events = rank.history.events;
+  const bool sends = std::any_of(events.begin(), events.end(), [](const auto& event) {
+    const auto* is = std::get_if<Collective>(&event.what);
+    return is && is_point_to_point(is->op);
+  });
+  return sends || std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
+           const auto* fact = std::get_if<Fact>(&record.what);
+           return fact && fact->name == "exchange";
+         });
+}
+
+bool wraps_a_model(const Rank& rank) {
+  return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    return fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched";
+  });
+}
+
+}  // namespace
+
+bool updates_centrally(const RecordedRun& run) {
+  const Rank* only = nullptr;
+  for (const auto& rank : run.ranks) {
+    if (updates_of(rank) == 0) continue;
+    if (only) return false;
+    only = &rank;
+  }
+  if (!only) return false;
+  const auto trained = unwrapped_in(*only);
+  return std::any_of(trained.begin(), trained.end(), [&](const auto& is) {
+    return is.second.elements > 0 && sends_parameters(*only, is.second.elements);
+  });
+}
+
+bool trains_in_stages(const RecordedRun& run) {
+  const bool may = std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+    return sends_to_single_ranks(rank) && !wraps_a_model(rank);
+  });
+  if (!may) return false;
+  for (const auto& row : rows_of(run, "parameters"))
+    if (row.at.phase == "construction" && (!row.is_whole() || difference_in(row, ""))) return true;
+  return false;
+}
+
+std::optional<Finding> never_averaged(const RecordedRun& run) {
+  const auto& rank = run.ranks.front();
+  const bool any_wrapped = wraps_a_model(rank);
+  for (const auto& [of, is] : unwrapped_in(rank)) {
+    const bool is_seen =
+        2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
+    if (is.gradients == 0 || is_seen) continue;
+    if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
+    return Finding{
+        "", "nobody_averaged", of,
+        any_wrapped ? of + " updates " + with_commas(is.elements) +
+                          " elements of no model that is wrapped in DistributedDataParallel, and "
+                          "nothing else averaged their gradients"
+                    : "no model was wrapped in DistributedDataParallel, and nothing else averaged "
+                      "gradients: each rank trains " +
+                          of + "'s parameters alone",
+        ignored_parameters(rank)};
+  }
+  return {};
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,22 @@
+// Parameters that are trained without a wrapper: the program's collectives average their gradients,
+// or nothing does.
+#pragma once
+
+#include "harness/invariants/rows.h"
+
+namespace lockstep::recorded {
+
+// A finding where nothing averages the gradients of what a rank trains without a wrapper.
+std::optional<Finding> never_averaged(const RecordedRun& run);
+
+// True where one rank alone updates, and sends what it updates to all: a server of parameters.
+bool updates_centrally(const RecordedRun& run);
+
+// True where the ranks began with parameters of their own, in no wrapper, and send tensors to one
+// another: stages of a pipeline, which is no data-parallel training.
+bool trains_in_stages(const RecordedRun& run);
+inline constexpr const char* kTrainsInStages =
+    "not judged: the ranks train parameters of their own and send each other tensors, as the "
+    "stages of a pipeline do";
+
+}  // namespace lockstep::recorded

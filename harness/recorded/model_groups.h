@@ -1,0 +1,19 @@
+// Ranks of which some train one model and others another one: each in a process group of its own.
+#pragma once
+
+#include "harness/recorded/recorded_run.h"
+
+namespace lockstep::recorded {
+
+// The ranks of one group, as a run in which they are numbered from 0, with their numbers in the
+// whole world.
+struct GroupRun {
+  std::vector<int> ranks;
+  RecordedRun run;
+};
+
+// The groups of a run in which each rank wrapped all its models for the ranks of one group, so that
+// every rank is in one of them. Empty where all ranks train together, or hold parts of a model.
+std::vector<GroupRun> runs_of_groups(const RecordedRun& run);
+
+}  // namespace lockstep::recorded
