@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
+import torch._C._distributed_c10d as c10d
 from lockstep_recorder import _state
 from torch.distributed.tensor import DTensor
 
@@ -60,10 +61,17 @@ def simulate(body: Turns) -> dict[str, Any]:
     return report
 
 
+class Debugging:
+    """The debug level of torch.distributed, which decides whether a new group checks its collectives."""
+
+    level = property(lambda _: c10d.get_debug_level(), lambda _, level: c10d.set_debug_level(level))
+
+
 # Attributes of which a process has one each, and of which each rank has its own.
 SWAPPED: tuple[tuple[Any, str], ...] = (
     (sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (os.environ, "_data"), (logging.getLogger(), "handlers"), (warnings, "filters"),
-    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (_state, "recorder"), (DTensor._op_dispatcher, "_custom_op_handlers"))
+    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (_state, "recorder"), (DTensor._op_dispatcher, "_custom_op_handlers"),
+    (Debugging(), "level"))
 
 
 class Printed(io.StringIO):

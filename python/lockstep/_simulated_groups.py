@@ -20,6 +20,9 @@ class OfThread(threading.local):
     everyone: Any = None  # The group of all ranks, which the library made.
     named: list[int] = []  # The ranks of the group that is being made; none: all.
 
+    def __init__(self) -> None:
+        self.options: dict[Any, Any] = {}  # Of each backend, as Gloo's have them.
+
 
 class IsBackend(type):
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -37,7 +40,32 @@ class Gloo(metaclass=IsBackend):
         backend = part._get_backend(torch.device("cpu"))
         if timeout != c10d.default_pg_timeout:  # A wait that nobody has limited ends when no rank can run any more.
             backend.set_timeout(timeout)
+        of_thread.options[backend] = Backend.Options("gloo", timeout)
         return backend
+
+
+def set_default_timeout(backend: Any, timeout: Any) -> None:
+    backend.set_timeout(timeout)
+    of_thread.options[backend]._timeout = timeout
+
+
+class Profiler:
+    """PyTorch's profiler, of which a process has one. A rank has it from its preparation to its end."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self.prepare, self.disable = torch.autograd.profiler._prepare_profiler, torch.autograd.profiler._disable_profiler
+
+    def begin(self, *args: Any) -> Any:
+        if self.thread not in (None, threading.get_ident()):
+            raise NotImplementedError("another simulated rank is being profiled, and a process has one profiler: profile one rank at a time, or use "
+                                      "a tier of forked ranks")
+        self.thread = threading.get_ident()
+        return self.prepare(*args)
+
+    def end(self) -> Any:
+        self.thread = None
+        return self.disable()
 
 
 of_thread, make_group = OfThread(), c10d._new_process_group_helper
@@ -74,8 +102,10 @@ def settle() -> None:
     """Once in a process, when the library has put one world for each thread into PyTorch."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)  # type: ignore[attr-defined]  # Names of groups are each thread's own.
     object.__setattr__(c10d._world, "own", functools.partial(own_world, c10d._world.own))
+    profiler = Profiler()
     replaced: tuple[tuple[Any, str, Any], ...] = (
-        (Backend, "options", property(lambda _: Backend.Options("gloo"))),  # PyTorch writes to those of Gloo's backends.
+        (Backend, "options", property(lambda backend: of_thread.options[backend])), (Backend, "_set_default_timeout", set_default_timeout),
+        (torch.autograd.profiler, "_prepare_profiler", profiler.begin), (torch.autograd.profiler, "_disable_profiler", profiler.end),
         (c10d, "ProcessGroupGloo", Gloo), (c10d, "_new_process_group_helper", make_simulated_group), (c10d, "rendezvous", meet),
         (dist, "rendezvous", meet), (dist, "FileStore", lambda file_name, *_, **__: common_store(file_name)),
         (dist, "TCPStore", lambda host_name, port, *_, **__: common_store(f"{host_name}:{port}")),
@@ -100,3 +130,4 @@ def leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
     of_thread.everyone = None
+    of_thread.options.clear()

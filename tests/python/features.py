@@ -1,6 +1,7 @@
 """Features of torch.distributed, each as a function that every rank of a world of four runs and that returns what it computed. ROWS
 is the table of docs/python.md."""
 
+import contextlib
 import datetime
 import os
 import tempfile
@@ -448,6 +449,40 @@ def compiled(rank):
     return function(own(rank, 5))
 
 
+def timeouts(rank):
+    def of(group):
+        return group._get_backend(torch.device("cpu")).options._timeout
+    one, other = dist.new_group(timeout=datetime.timedelta(seconds=77)), dist.new_group([0, 2])
+    found = [of(one), of(other) if rank in (0, 2) else None]
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=88), one)
+    dist.all_reduce(total := own(rank, 3), group=one)
+    return [*found, of(one), total]
+
+
+def profiler_of_one_rank(rank):
+    found = []
+    for profiled in 0, 2:
+        with torch.profiler.profile() if rank == profiled else contextlib.nullcontext() as seen:
+            dist.all_reduce(own(rank, 3))
+        dist.barrier()
+        found.append({"aten::randn", "c10d::allreduce_"} <= {event.name for event in seen.events()} if seen else None)
+    return found
+
+
+def profilers(rank):
+    seen, error, errors = torch.profiler.profile(), None, [None] * WORLD
+    try:
+        seen.start()
+    except Exception as thrown:
+        error = thrown
+    dist.all_gather_object(errors, error)
+    if not error:
+        seen.stop()
+    for each in filter(None, errors):
+        raise each
+    return "c10d::_allgather_base_" in {event.name for event in seen.events()}
+
+
 def environment(rank):
     return dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.is_initialized(), os.environ["RANK"], os.environ["LOCAL_WORLD_SIZE"]
 
@@ -464,6 +499,7 @@ ROWS = (
     ("A coalescing manager on a device", (coalescing_on_a_device,), "does not implement startCoalescing", "does not implement startCoalescing"),
     ("`new_group`, `new_subgroups`, `new_subgroups_by_enumeration`, `destroy_process_group` and `init_process_group` again, stores",
      (groups, group_anew, store, environment, collectives), "yes", "yes"),
+    ("Timeouts of groups, as `new_group` has set them or was not asked to", (timeouts,), "yes", "yes"),
     ("`split_group`", (split_group,), *2 * ("No device associated with the default pg",)),
     ("Functional and differentiable collectives, `torch.compile` around them", (functional_collectives, differentiable_collectives, compiled), "yes", "yes"),
     ("`DeviceMesh`, `DTensor`, `parallelize_module`, `loss_parallel`", (device_mesh, dtensor, tensor_parallel), "yes", "yes"),
@@ -476,6 +512,8 @@ ROWS = (
      "a thread that a simulated rank has started cannot use torch.distributed"),
     ("Pipelines: `PipelineStage`, `ScheduleGPipe`, `Schedule1F1B`", (pipeline,), "yes", "yes"),
     ("`DistributedSampler`, a `DataLoader` and its workers", (samplers,), "yes", "yes"),
+    ("`torch.profiler` on one rank at a time", (profiler_of_one_rank,), "yes", "yes"),
+    ("`torch.profiler` on all ranks at once", (profilers,), "yes", "a process has one profiler"),
     ("`torch.distributed.rpc`", (rpc,), "yes", "torch.distributed.rpc is not there for simulated ranks"),
 )
 

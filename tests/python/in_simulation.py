@@ -129,7 +129,14 @@ def test_own(rank):
         os.environ["OWN"] = "1"
         sys.excepthook = None
         torch.set_grad_enabled(False)
+        dist.set_debug_level(dist.DebugLevel.DETAIL)
     dist.barrier()
+    assert dist.get_debug_level() == (dist.DebugLevel.DETAIL if rank else dist.DebugLevel.OFF)
+    dist.barrier()
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    everyone = dist.new_group()  # It checks on every rank.
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    dist.barrier(everyone)
     with torch.device("cpu"):
         assert (torch.rand(1, dtype=torch.float32), random.random(), numpy.random.rand()) == expected
     assert torch.get_default_dtype() == (torch.float64 if rank else torch.float32)
@@ -154,7 +161,7 @@ def test_normals_of_which_one_is_left_over(rank, count):
 @lockstep.world(2)
 def test_after_own(rank):
     assert torch.get_default_dtype() == torch.float32 and torch.get_default_device().type == "cpu" and torch.is_grad_enabled()
-    assert "OWN" not in os.environ and sys.excepthook is not None
+    assert "OWN" not in os.environ and sys.excepthook is not None and dist.get_debug_level() == dist.DebugLevel.OFF
 
 @lockstep.world(2)
 def test_of_process(rank):
@@ -163,12 +170,10 @@ def test_of_process(rank):
         os.chdir("/")
         sys.path.insert(0, "/nowhere")
         torch.use_deterministic_algorithms(True)
-        dist.set_debug_level(dist.DebugLevel.DETAIL)
 
 @lockstep.world(2)
 def test_after_of_process(rank):
     assert os.getcwd() != "/" and "/nowhere" not in sys.path and not torch.are_deterministic_algorithms_enabled()
-    assert dist.get_debug_level() == dist.DebugLevel.OFF
     dist.barrier()
 
 @lockstep.world(2)
@@ -267,7 +272,7 @@ class InSimulation(project.Project):
     def test_ranks_have_their_own_and_what_they_share_is_restored(self):
         said, results = self.check(OWN)
         self.assert_says(results["test_closes_its_output[world2]"][1], "printed by 1", "printed later by 0")
-        self.assert_says(said, r"test_of_process\[world2\]: left behind in kept ranks: .*deterministic.*debug level.*the working folder, /.*sys.path.*set right",
+        self.assert_says(said, r"test_of_process\[world2\]: left behind in kept ranks: .*deterministic.*the working folder, /.*sys.path.*set right",
                          r"test_thread\[world2\]: left behind in kept ranks: the thread sleeper; they were replaced",
                          r"test_program\[world2\]: left behind in kept ranks: the process \d+ \(sleep\); they were replaced")
         for name in "own", "last", "after_of_process":
