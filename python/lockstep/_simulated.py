@@ -154,18 +154,17 @@ class Turns:
         return "\n".join([f"Thread 0x{self.ranks[rank].thread:016x} (most recent call first):", *lines])
 
 
-def run_here(turns: Turns, others: set[str], connection: Connection) -> bool:
+def run_here(turns: Turns, before: State, others: set[str], connection: Connection) -> bool:
     """Runs a world in this process, beside `others`, and sends how each rank ended. Whether this process can run another one."""
-    torch.set_num_threads(1)
-    before = State()
     report = simulate(turns)
-    after, started = State(), sorted(running() - others)
-    before.apply()
+    left_behind, started = before.differences(State()), sorted(running() - others)
+    if left_behind:
+        before.apply()
     for rank, of_rank in enumerate(turns.ranks):
         outcome, printed = turns.outcomes[rank], {name: stream.so_far() for name, stream in of_rank.printed.items()}
         connection.send((outcome, "" if outcome else turns.stack(rank), printed))
     is_usable = report["is_usable"] and not started
-    left_behind = before.differences(after) + started if report["is_usable"] else []
+    left_behind = left_behind + started if report["is_usable"] else []
     connection.send((turns.finished, report["diverges"], report["ladder"], left_behind, is_usable))
     if gc.get_count()[0] > GARBAGE_MOST:  # The library has switched the collector off: it would run in the turn of any rank.
         gc.collect()
@@ -200,12 +199,12 @@ class Host:
         others = running()
         while (request := connection.recv()) is not None:
             size, task, state, what = request
-            state.apply()
+            before = state.settle()
 
             def perform(rank: int, size: int = size, task: Task = task, what: Any = what) -> Outcome:
                 body, render = self.lookup(rank, what)
                 return _rank.perform(task, rank, size, self.progress, body, render)
-            if not run_here(Turns(size, perform, self.running, self.is_captured), others, connection):
+            if not run_here(Turns(size, perform, self.running, self.is_captured), before, others, connection):
                 return
 
     def wait_until_ready(self) -> None:
@@ -318,6 +317,6 @@ def run_simulated(size: int, task: Task, body: Callable[[int], Any], render: Cal
     """Forks a process for one test."""
     host = Host(lambda rank, _: (functools.partial(body, rank), render), capture)
     try:
-        return host.run(size, task, State(), None, timeout)[0]
+        return host.run(size, task, state_of_ranks(), None, timeout)[0]
     finally:
         host.close()

@@ -1,13 +1,13 @@
 """The state that a test may leave behind in a process that is kept."""
 from __future__ import annotations
 
+import _signal
 import contextlib
 import gc
 import logging
 import multiprocessing
 import os
 import pathlib
-import re
 import signal
 import socket
 import sys
@@ -17,13 +17,24 @@ from typing import Any
 import torch
 import torch._C._distributed_c10d as c10d
 
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PYTEST_CURRENT_TEST")
+RANK_VARIABLES = {b"RANK", b"WORLD_SIZE", b"LOCAL_RANK", b"LOCAL_WORLD_SIZE", b"PYTEST_CURRENT_TEST"}
+
+
+def umask() -> int:
+    """To set it is the only other way to ask for it, and is seen by other threads."""
+    file = os.open("/proc/self/status", os.O_RDONLY)
+    try:
+        return int(os.read(file, 4096).partition(b"Umask:")[2].split(None, 1)[0], 8)
+    finally:
+        os.close(file)
+
+
 # Each flag of the process: how it is read and how it is set.
 FLAGS: dict[str, tuple[Any, Any]] = {
     "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
     "garbage collection": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     "the timeout of sockets": (socket.getdefaulttimeout, socket.setdefaulttimeout),
-    "the umask": (lambda: int(re.findall(r"Umask:\s*(\d+)", pathlib.Path("/proc/self/status").read_text())[0], 8), os.umask),
+    "the umask": (umask, os.umask),
     "PyTorch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "PyTorch's grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "PyTorch's number of threads": (torch.get_num_threads, torch.set_num_threads),
@@ -43,13 +54,13 @@ class State:
     """The environment, the folder, Python's paths, a timer, the root logger, handlers of signals and the flags of a process."""
 
     def __init__(self) -> None:
-        self.environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
+        self.environment = {name: value for name, value in os.environ._data.items() if name not in RANK_VARIABLES}  # type: ignore[attr-defined]
         self.folder = os.readlink("/proc/self/cwd")  # Of one that was removed too.
         self.paths = list(sys.path)
         self.has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 0
         self.log_level = logging.getLogger().level
         self.log_handlers = list(logging.getLogger().handlers)
-        self.handlers = {number: signal.getsignal(number) for number in HANDLED}
+        self.handlers = {number: _signal.getsignal(number) for number in HANDLED}  # signal's makes names of numbers, which takes a while.
         self.flags = {name: read() for name, (read, _) in FLAGS.items()}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -57,9 +68,9 @@ class State:
         return {**vars(self), "log_handlers": None, "handlers": {}}
 
     def apply(self) -> None:
-        for name in [name for name in os.environ if name not in self.environment and name not in RANK_VARIABLES]:
-            del os.environ[name]
-        os.environ.update({name: value for name, value in self.environment.items() if os.environ.get(name) != value})
+        for name in os.environ._data.keys() - self.environment.keys() - RANK_VARIABLES:  # type: ignore[attr-defined]
+            del os.environb[name]
+        os.environb.update({name: value for name, value in self.environment.items() if os.environb.get(name) != value})
         with contextlib.suppress(FileNotFoundError):
             os.chdir(self.folder)
         sys.path[:] = self.paths
@@ -69,7 +80,7 @@ class State:
         if self.log_handlers is not None:
             logging.getLogger().handlers[:] = self.log_handlers
         for number, handler in self.handlers.items():
-            if handler is not None and signal.getsignal(number) != handler:  # None is not Python's.
+            if handler is not None and _signal.getsignal(number) != handler:  # None is not Python's.
                 signal.signal(number, handler)
         for name, (read, set_it) in FLAGS.items():
             if name in self.flags and read() != self.flags[name]:
@@ -78,7 +89,7 @@ class State:
     def differences(self, after: State) -> list[str]:
         """A phrase for each thing that is another one in `after`; handlers of another process are none of these."""
         names = sorted(self.environment.keys() | after.environment.keys())
-        found = [f"the environment variable {name}" for name in names
+        found = [f"the environment variable {os.fsdecode(name)}" for name in names
                  if self.environment.get(name) != after.environment.get(name)]
         found += [f"{name}, {after.flags[name]}" for name in self.flags if self.flags[name] != after.flags[name]]
         for what, mine, other in (("the working folder", self.folder, after.folder), ("sys.path", self.paths, after.paths),
@@ -89,6 +100,14 @@ class State:
         found += [f"the handler of {number.name}" for number, handler in self.handlers.items() if after.handlers.get(number, handler) != handler]
         found += ["a timer that runs"] * after.has_timer
         return found
+
+    def settle(self) -> State:
+        """Makes this process's state the same, and returns its own."""
+        own = State()
+        if own.differences(self):
+            self.apply()
+            own = State()
+        return own
 
 
 def children_of(task: str) -> list[str]:

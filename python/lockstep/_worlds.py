@@ -138,10 +138,7 @@ class KeptWorld(World):
                 connection.send(Outcome("passed" if _rank.group_works() else "failed"))
                 continue
             task, state, what = request
-            before = State()
-            if before.differences(state):
-                state.apply()
-                before = State()
+            before = state.settle()
             body, render = self.lookup(rank, what)
             outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
             started = sorted(running() - others)
