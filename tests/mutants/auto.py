@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Measures the tree by mutants that nobody chose: draws them by a seed, and sees which scenario or unit test catches each.
 
-usage: auto.py [--files GLOB,...] [--changed A..B] [--seed N] [--count N] [--tree FOLDER] [--preset NAME] [--jobs N]
-               [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
+usage: auto.py [--files GLOB,...] [--changed A..B] [--seed N] [--count N] [--tree FOLDER] [--revision COMMIT]
+               [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
-that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those that do not compile are left out. Each is played by the
-scenarios that reach it, in simulated worlds, on as many cases as they draw (--cases: others), until one fails; those that
-survive by the unit tests of ddp/ that reach them. FILE (build/auto.json) gets every mutant with what caught it as soon as
+that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those that do not compile are left out. Each that the
+scenarios reach is played by them, in simulated worlds, on the cases of a plain run (--cases: others), until one fails;
+those that survive by the unit tests of ddp/ that reach them. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
 automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
 """
@@ -90,7 +90,6 @@ class Player:
     def __init__(self, tree, programs, seed, timeout):
         self.tree, self.programs, self.seed, self.timeout = tree, programs, seed, timeout
         self.map = tree.folder / "build/reached"
-        self.scenarios, self.suites = {}, {}  # the numbers that each reaches
 
     def process(self, number, *command):
         """(exit code, or None where the time was over, and what it said)."""
@@ -102,56 +101,62 @@ class Player:
         except subprocess.TimeoutExpired:
             return None, ""
 
-    def run(self, number, scenarios):
+    def run(self, number):
+        """The same of a run of the catalogue, and its results."""
         report = self.tree.folder / "build/auto-run.json"
         report.unlink(missing_ok=True)
-        code, said = self.process(number, self.tree.built / "cli/lockstep", "run", *scenarios, "--tier", "sim", "--seed",
-                                  self.seed, "-x", "-q", "--no-shrink", "--timeout", "10", "--out",
+        code, said = self.process(number, self.tree.built / "cli/lockstep", "run", "--tier", "sim", "--seed", self.seed,
+                                  "-x", "-q", "--no-shrink", "--timeout", "10", "--out",
                                   self.tree.folder / "build/auto-run", "--json", report, *self.tree.how_many)
-        results = json.loads(report.read_text())["results"] if report.exists() else []
-        return code, said, results
-
-    def learn(self):
-        """Which mutants each scenario and each suite of tests reaches; all must pass without a mutant."""
-        code, said, results = self.run(-1, [])
-        if not results or code not in (0, 3):
-            sys.exit(f"auto.py: the scenarios do not pass without a mutant:\n{said[-3000:]}")
-        for result in results:
-            self.scenarios[result["scenario"]] = self.reached(lambda: self.run(-1, [result["scenario"]]))
-        for program in self.programs:
-            listed = must(program, "--gtest_list_tests")
-            for suite in (line.strip().split("#")[0].strip() for line in listed.splitlines() if line[:1] not in " \n"):
-                if suite.endswith("."):
-                    self.suites[program, suite] = self.reached(lambda: self.test(-1, program, suite))
+        return code, said, json.loads(report.read_text())["results"] if report.exists() else []
 
     def reached(self, play):
+        """The numbers of the mutants that this reaches."""
         self.map.unlink(missing_ok=True)
         play()
         ones = self.map.read_bytes() if self.map.exists() else b""
         return {number for number, one in enumerate(ones) if one}
 
+    def reached_by_scenarios(self):
+        def play():
+            code, said, _ = self.run(-1)
+            if code not in (0, 3):
+                sys.exit(f"auto.py: the scenarios do not pass without a mutant:\n{said[-3000:]}")
+        return self.reached(play)
+
+    def reached_by_tests(self):
+        """{(program, suite): numbers}."""
+        found = {}
+        for program in self.programs:
+            listed = must(program, "--gtest_list_tests")
+            for suite in re.findall(r"^(\S+\.)(?:\s|$)", listed, re.MULTILINE):
+                found[program, suite] = self.reached(lambda: self.test(-1, program, suite))
+        return found
+
     def test(self, number, program, suite):
         return self.process(number, program, f"--gtest_filter={suite}*", "--gtest_fail_fast")
 
-    def caught_by(self, number):
-        """(the scenario or test that catches a mutant, how, the scenarios that reach it)."""
-        scenarios = [name for name, reached in self.scenarios.items() if number in reached]
-        if scenarios:
-            code, said, results = self.run(number, scenarios)
-            for result in results:
-                if result["result"] not in NO_FAILURE:
-                    finding = (result["findings"] or [{"pattern": ""}])[0]
-                    return result["scenario"], f"{result['result']} {finding['pattern']}".strip(), scenarios
-            if code not in (0, 3):
-                return "run", "time limit" if code is None else f"exit code {code}", scenarios
-        for (program, suite), reached in self.suites.items():
-            if number in reached:
-                code, said = self.test(number, program, suite)
-                if code != 0:
-                    failed = next((line.split("] ")[1].split(" (")[0] for line in said.splitlines()
-                                   if line.startswith("[  FAILED  ]")), suite)
-                    return failed, "time limit" if code is None else "unit test", scenarios
-        return "", "", scenarios
+    def scenario_for(self, number):
+        """The scenario that catches a mutant, and how; nothing where none does."""
+        code, said, results = self.run(number)
+        for result in results:
+            if result["result"] not in NO_FAILURE:
+                pattern = result["findings"][0]["pattern"] if result["findings"] else ""
+                return result["scenario"], f"{result['result']} {pattern}".strip()
+        if code not in (0, 3):
+            return "the run itself", "time limit" if code is None else f"exit code {code}"
+        return "", ""
+
+    def test_for(self, number, suites):
+        """The unit test that catches a mutant, of the suites that reach it."""
+        for (program, suite), reached in suites.items():
+            if number not in reached:
+                continue
+            code, said = self.test(number, program, suite)
+            if code != 0:
+                failed = re.search(r"\[  FAILED  \] (\S+)", said)
+                return failed[1] if failed else suite, "unit test"
+        return "", ""
 
 
 def row_of(number, planted, same):
@@ -167,6 +172,7 @@ def main():
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/auto")
+    parser.add_argument("--revision", default="HEAD")
     parser.add_argument("--preset", default="release")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--cases")
@@ -174,7 +180,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/auto.json")
     parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
-    tree = Tree(arguments.tree, arguments.jobs, arguments.preset, False, arguments.cases)
+    tree = Tree(arguments.tree, arguments.jobs, arguments.preset, False, arguments.cases, arguments.revision)
     files = files_of(tree.folder, arguments.files.split(","), arguments.changed)
     mutants = drawn(tree.folder, files, arguments.seed, arguments.count)
     build = Build(tree, dict(enumerate(mutants, 1)))
@@ -182,19 +188,24 @@ def main():
     tree.targets = ["lockstep", *unit_tests]
     build.make()
     player = Player(tree, [tree.built / name for name in unit_tests], arguments.seed, arguments.timeout)
-    player.learn()
-    same = equivalents()
+    reached, same = player.reached_by_scenarios(), equivalents()
     known = {row["number"]: row for row in json.loads(arguments.out.read_text())} if arguments.out.exists() else {}
-    rows = []
-    for number, each in build.mutants.items():
-        row = row_of(number, each, same)
-        if number in known and known[number] | row == known[number]:
-            row = known[number]
-        else:
-            row["caught_by"], row["as"], row["reached_by"] = player.caught_by(number)
-        rows.append(row)
+    rows = [row_of(number, each, same) for number, each in build.mutants.items()]
+    rows = [known[row["number"]] if row.items() <= known.get(row["number"], {}).items() else row for row in rows]
+
+    def keep(row, caught):
+        row["caught_by"], row["as"] = caught
         arguments.out.write_text(json.dumps(rows, indent=1))
-        print(f"{row['caught_by'] or 'SURVIVES':44} {each.key()}", flush=True)
+        print(f"{row['caught_by'] or 'SURVIVES':44} {build.mutants[row['number']].key()}", flush=True)
+
+    for row in rows:
+        row["is_reached"] = row["number"] in reached
+        if "caught_by" not in row:
+            keep(row, player.scenario_for(row["number"]) if row["is_reached"] else ("", ""))
+    left = [row for row in rows if faults.survives(row)]
+    suites = player.reached_by_tests() if left else {}
+    for row in left:
+        keep(row, player.test_for(row["number"], suites))
     print(faults.scores(rows))
     if arguments.page:
         page = faults.Page.read(arguments.page)

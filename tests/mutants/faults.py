@@ -59,11 +59,11 @@ def scores(rows):
 def automatic(rows, seed):
     """The section of the mutants that auto.py drew: those that survive first."""
     left = "".join(f"| `{row['file']}:{row['line']}` | {row['operator']} | `{cell(row['before'])}` | `{cell(row['after'])}` | "
-                   f"{'nothing' if not row['reached_by'] else len(row['reached_by'])} |\n" for row in rows if survives(row))
+                   f"{'yes' if row['is_reached'] else 'no'} |\n" for row in rows if survives(row))
     same = sum(row["is_equivalent"] for row in rows)
     return (f"{DRAWN}\n`tests/mutants/auto.py --seed {seed}` drew {len(rows)} that compile, of which {same} change nothing "
-            "(`tests/mutants/automatic/equivalent.toml` says why).\nThe *survivors*, with how many scenarios reach each:\n\n"
-            "| place | operator | before | after | reached by |\n|---|---|---|---|---:|\n" + left +
+            "(`tests/mutants/automatic/equivalent.toml` says why).\nThe *survivors*, and whether a scenario reaches each:\n\n"
+            "| place | operator | before | after | reached |\n|---|---|---|---|---|\n" + left +
             "\nBy file: how many count, and how many of them a scenario, only a unit test and nothing caught.\n\n"
             "| file | mutants | scenario | unit test | survive |\n|---|---:|---:|---:|---:|\n" + scores(rows) + "\n\n")
 

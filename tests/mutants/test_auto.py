@@ -162,7 +162,7 @@ class Listed(unittest.TestCase):
 
     def row(self, **changed):
         return {"number": 1, "file": "ddp/a.cpp", "line": 3, "operator": "comparison changed", "before": "a < b",
-                "after": "a <= b", "is_equivalent": False, "caught_by": "", "as": "", "reached_by": []} | changed
+                "after": "a <= b", "is_equivalent": False, "caught_by": "", "as": "", "is_reached": True} | changed
 
     def test_ThePageHasSurvivorsFirstAndKeepsThem(self):
         rows = [self.row(caught_by="gradients.match", **{"as": "fail one"}), self.row(line=4),
