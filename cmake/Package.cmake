@@ -59,7 +59,7 @@ if(LOCKSTEP_HARNESS)
   # has to be installed beside it. A namespace of their own keeps them apart from the same ones of other components.
   set_target_properties(lockstep_harness PROPERTIES EXPORT_NAME harness)
   set(lockstep_parts lockstep_cli lockstep_cli_files lockstep_campaign lockstep_archive lockstep_recorded lockstep_invariants lockstep_timeline lockstep_reports
-                     lockstep_scenarios lockstep_scenario_cases lockstep_reference lockstep_canaries lockstep_worlds lockstep_worlds_plain lockstep_accelerator
+                     lockstep_scenarios lockstep_standalone lockstep_scenario_cases lockstep_reference lockstep_canaries lockstep_worlds lockstep_worlds_plain lockstep_accelerator
                      lockstep_stream_order lockstep_cuda lockstep_cuda_hold_up)
   install(TARGETS lockstep_harness ${lockstep_parts} lockstep_rank lockstep_rank_plain lockstep_process
                   lockstep_cases lockstep_verdict lockstep_history lockstep_base lockstep_ddp_plan EXPORT lockstepHarnessTargets

@@ -1,5 +1,6 @@
 #include "cli/case_in_file.h"
 #include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/print.h"
 #include "cli/run/play.h"
@@ -8,6 +9,7 @@
 #include "harness/archive/cut_off.h"
 #include "harness/base/text.h"
 #include "harness/process/single_threaded.h"
+#include "scenarios/standalone/standalone.h"
 
 #include <algorithm>
 
@@ -20,6 +22,7 @@ struct ReplayFlags {
   CommandOptions options;
   std::optional<std::chrono::milliseconds> shrink_time;
   bool shrink = false, until_fail = false;
+  bool as_python = false;
 };
 
 // The cases to replay: cases of one scenario, and where each ran; an empty setting means that the
@@ -76,7 +79,19 @@ std::vector<Job> jobs_of(const ReplayFlags& flags, const Known& known,
   return jobs;
 }
 
+int write_program(const ReplayFlags& flags, const Known& known) {
+  if (flags.file.empty()) throw UsageError("--as-python needs the FILE of a case");
+  const auto [scenario, saved] = read_case(known, flags.file);
+  try {
+    print_for_programs(scenarios::standalone::program_of(scenario, saved.c));
+  } catch (const scenarios::standalone::NotWritten& error) {
+    throw UsageError(std::string("--as-python: ") + error.what());
+  }
+  return kHeld;
+}
+
 int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
+  if (flags.as_python) return write_program(flags, known);
   auto options = flags.options;
   options.command = known.command();
   std::vector<Replayed> replayed;
@@ -134,6 +149,8 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
                     "search for a smaller case that fails alike, and save it");
   option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)",
          time_limit);
+  command->add_flag("--as-python", flags->as_python,
+                    "print it as a program of PyTorch alone, for torchrun, and do not run it");
   options.files.add_to(*command);
   option("--trace", options.history.trace, "FILE",
          "a trace of its last play, or the first that failed, for Perfetto or Chrome");

@@ -1,0 +1,81 @@
+"""accumulation.graphs_decide: A backward is reduced if the forward whose graph it runs was
+synchronised, in whatever order and however often graphs are run.
+
+Here: forwards: one inside no_sync, one that synchronises; then a backward of forward 0, of forward
+1. The case: world {"size":2}, forwards ["local","synced"].
+
+Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
+It prints what each rank holds beside one process that does what all ranks do, and exits 1 where
+they differ.
+"""
+import sys
+from contextlib import nullcontext, suppress
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+WORLD = 2
+GRADIENT = [  # by forward and rank
+    [torch.tensor([-6.0, -2.0, 8.0]), torch.tensor([4.0, -10.0, 12.0])],
+    [torch.tensor([6.0, -2.0, -2.0]), torch.tensor([-2.0, -4.0, -2.0])],
+]
+
+class Net(torch.nn.Module):
+    def __init__(self, rank):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.weight + x  # nothing is saved for its backward
+
+
+def program(net, model, rank, no_sync):
+    """A rank's steps; one process takes them for every rank, with `net` itself as the model."""
+    outputs = []
+    with no_sync():
+        outputs.append(model(torch.zeros(3)))
+    outputs.append(model(torch.zeros(3)))
+    (outputs[0] * GRADIENT[0][rank]).sum().backward()
+    yield "after backward 0, of forward 0", None
+    (outputs[1] * GRADIENT[1][rank]).sum().backward()
+    yield "after backward 1, of forward 1", average
+
+
+def held(net):
+    return {name: each.grad for name, each in net.named_parameters()}
+
+
+def average(nets):
+    for same in zip(*(net.parameters() for net in nets)):
+        gradients = [each.grad for each in same if each.grad is not None]
+        for each in same if gradients else ():
+            each.grad = sum(gradients) / WORLD
+
+
+def text(value):
+    return str((value.detach().to_dense() + 0).tolist() if isinstance(value, torch.Tensor) else value)
+
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+rank = dist.get_rank()
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+net = Net(rank)
+model = DistributedDataParallel(net)
+alone = [Net(0) for _ in range(WORLD)]
+wrong = 0
+runs = [program(one, one, r, nullcontext) for r, one in enumerate(alone)]
+for moment, _ in program(net, model, rank, model.no_sync):
+    reached = None
+    while moment and reached != moment:  # one process comes to the same moment
+        (reached, meet), *_ = [next(run) for run in runs]
+        if meet:
+            meet(alone)
+    for (name, mine), right in zip(held(net).items(), held(alone[rank]).values()) if moment else ():
+        mark = "" if text(mine) == text(right) else "   <-- differs"
+        wrong += mark != ""
+        print(f"rank {rank}, {moment}: {name} {text(mine)}, one process {text(right)}{mark}", flush=True)
+with suppress(RuntimeError):
+    dist.barrier()  # torchrun ends the others as soon as one rank has failed
+sys.exit(1 if wrong else 0)

@@ -1,0 +1,77 @@
+"""accumulation.bare_passes_are_local: A backward that runs nothing a synchronised forward recorded is
+local, whenever and on whichever ranks it runs.
+
+Here: a forward, and a backward of a loss that the model keeps in a member. The case: world
+{"size":2}, loss_of "kept", options {"static_graph":true}.
+
+Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
+It prints what each rank holds beside one process that does what all ranks do, and exits 1 where
+they differ.
+"""
+import sys
+from contextlib import nullcontext, suppress
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+WORLD = 2
+PART = [  # by backward and rank
+    [torch.tensor([-12.0, -4.0, 16.0]), torch.tensor([8.0, -20.0, 24.0])],
+]
+
+class Net(torch.nn.Module):
+    def __init__(self, rank):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        self.kept = self.weight * self.weight * x
+        return self.weight * self.weight * x
+
+
+def program(net, model, rank, no_sync):
+    """A rank's steps; one process takes them for every rank, with `net` itself as the model."""
+    loss = model(torch.ones(3))
+    loss = net.kept
+    (loss * PART[0][rank] / 2).sum().backward()
+    yield "step 0, after backward", average
+
+
+def held(net):
+    return {name: each.grad for name, each in net.named_parameters()}
+
+
+def average(nets):
+    for same in zip(*(net.parameters() for net in nets)):
+        gradients = [each.grad for each in same if each.grad is not None]
+        for each in same if gradients else ():
+            each.grad = sum(gradients) / WORLD
+
+
+def text(value):
+    return str((value.detach().to_dense() + 0).tolist() if isinstance(value, torch.Tensor) else value)
+
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+rank = dist.get_rank()
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+net = Net(rank)
+model = DistributedDataParallel(net, static_graph=True)
+alone = [Net(0) for _ in range(WORLD)]
+wrong = 0
+runs = [program(one, one, r, nullcontext) for r, one in enumerate(alone)]
+for moment, _ in program(net, model, rank, model.no_sync):
+    reached = None
+    while moment and reached != moment:  # one process comes to the same moment
+        (reached, meet), *_ = [next(run) for run in runs]
+        if meet:
+            meet(alone)
+    for (name, mine), right in zip(held(net).items(), held(alone[rank]).values()) if moment else ():
+        mark = "" if text(mine) == text(right) else "   <-- differs"
+        wrong += mark != ""
+        print(f"rank {rank}, {moment}: {name} {text(mine)}, one process {text(right)}{mark}", flush=True)
+with suppress(RuntimeError):
+    dist.barrier()  # torchrun ends the others as soon as one rank has failed
+sys.exit(1 if wrong else 0)
