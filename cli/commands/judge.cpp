@@ -5,7 +5,7 @@
 #include "cli/output/report_files.h"
 #include "cli/output/run_page.h"
 #include "cli/usage.h"
-#include "harness/invariants/canaries.h"
+#include "harness/invariants/canaries/canaries.h"
 #include "harness/invariants/judge_run.h"
 
 #include <optional>

@@ -1,5 +1,5 @@
 // Why ranks part from one process, and when a comparison says nothing.
-#include "harness/invariants/descent.h"
+#include "harness/invariants/canaries/descent.h"
 #include "reports/findings/text.h"
 
 #include <gtest/gtest.h>

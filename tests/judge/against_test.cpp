@@ -1,7 +1,7 @@
 // Several ranks beside one process: what is rounding, and what is not.
 #include "harness/invariants/against/against.h"
 
-#include "harness/invariants/descent.h"
+#include "harness/invariants/canaries/descent.h"
 #include "harness/invariants/judge_run.h"
 #include "harness/recorded/tolerance.h"
 #include "reports/findings/text.h"

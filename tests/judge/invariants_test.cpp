@@ -1,9 +1,9 @@
 // Each invariant passes on a right run and finds the mistake that is planted in it.
-#include "harness/invariants/canaries.h"
+#include "harness/invariants/canaries/canaries.h"
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/explanations.h"
 #include "harness/invariants/judge_run.h"
 #include "harness/invariants/resumed.h"
-#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Ranks with uneven inputs: what a join made unequal stands beside each other, and nothing else.
 #include "harness/recorded/joins.h"
 
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // One mistake is one failure, in a story that says where; what is customary is a remark.
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/right_run.h"
 #include "reports/findings/text.h"
 
 #include <gtest/gtest.h>

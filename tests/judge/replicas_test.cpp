@@ -1,6 +1,6 @@
 // Replicas without a wrapper, divided ones, and weights that are back at the update.
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

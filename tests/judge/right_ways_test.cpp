@@ -1,6 +1,6 @@
 // Checks that no invariant fails on right but rare or customary programs.
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Checks the samples that ranks draw, receive and lose: the same samples, other datasets, padding.
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/right_run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "harness/invariants/canaries.h"
+#include "harness/invariants/canaries/canaries.h"
 
-#include "harness/invariants/descent.h"
+#include "harness/invariants/canaries/descent.h"
+#include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
 #include "harness/invariants/resumed.h"
-#include "harness/invariants/right_run.h"
 
 #include <algorithm>
 #include <limits>
