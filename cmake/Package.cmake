@@ -10,6 +10,7 @@
 #   include/lockstep/harness/       the headers that it includes (docs/bring_your_own.md),
 #   lib/cmake/lockstep/             lockstep_discover_scenarios, and where it is built
 #   lib/liblockstep_harness_nccl.so what lockstep::harness loads for NCCL
+#   share/bash-completion, ...      component shell, in such a build: completion for bash, zsh and fish, and the manual page
 #   lib/liblockstep_nccl.so         component nccl, where it is built: lockstep::ddp loads it when it is needed
 
 include(CMakePackageConfigHelpers)
@@ -82,6 +83,19 @@ if(LOCKSTEP_HARNESS)
           COMPONENT harness)
   install(FILES cmake/package/LockstepDiscoverScenarios.cmake cmake/package/LockstepAddScenarios.cmake
           DESTINATION "${lockstep_package_folder}" COMPONENT harness)
+endif()
+if(LOCKSTEP_HARNESS)
+  # For shells and man: what the program prints, as it is installed.
+  foreach(printed "completion bash:${CMAKE_INSTALL_DATADIR}/bash-completion/completions/lockstep"
+                  "completion zsh:${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_lockstep"
+                  "completion fish:${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/lockstep.fish"
+                  "man:${CMAKE_INSTALL_MANDIR}/man1/lockstep.1")
+    string(REGEX MATCH "^([^:]*):(.*)$" printed "${printed}")
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:lockstep>\" ${CMAKE_MATCH_1} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+                  file(WRITE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_MATCH_2}\" \"\${text}\")
+                  message(STATUS \"Installing: \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_MATCH_2}\")"
+            COMPONENT shell)
+  endforeach()
 endif()
 # With whichever of them is installed.
 foreach(component ddp recorder harness)

@@ -1,11 +1,12 @@
 """Completion and the manual page hold every command and flag that --help prints, and bash completes with the script."""
 
+import os
 import re
 import shutil
 import subprocess
 import unittest
 
-from program_case import ProgramCase
+from program_case import PROGRAM, ProgramCase
 
 COMPLETE = """eval "$1"; shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
@@ -87,6 +88,24 @@ class Completing(ProgramCase):
             ended = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
             self.assertEqual((ended.returncode, ended.stdout), (0, ""))
+
+
+class Installing(ProgramCase):
+    """`cmake --install` of the build that the program is in."""
+
+    def test_the_scripts_and_the_page_are_installed_as_the_program_prints_them(self):
+        build = os.path.dirname(os.path.dirname(os.path.realpath(PROGRAM)))
+        subprocess.run(["cmake", "--install", build, "--prefix", self.folder, "--component", "shell"], check=True, timeout=120,
+                       stdout=subprocess.DEVNULL)
+        for path, command in (("share/bash-completion/completions/lockstep", ["completion", "bash"]),
+                              ("share/zsh/site-functions/_lockstep", ["completion", "zsh"]),
+                              ("share/fish/vendor_completions.d/lockstep.fish", ["completion", "fish"]),
+                              ("share/man/man1/lockstep.1", ["man"])):
+            status, out, err = self.run_program(*command)
+            self.assertEqual((status, err), (0, ""))
+            self.assertTrue(out)
+            with open(os.path.join(self.folder, path), encoding="utf-8") as file:
+                self.assertEqual(file.read(), out, path)
 
 
 if __name__ == "__main__":
