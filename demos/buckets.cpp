@@ -12,6 +12,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <utility>
 
 namespace lockstep::demos::buckets {
@@ -22,6 +24,7 @@ using reports::counted;
 
 constexpr char kOrderByRank[] = "order_by_rank", kLeftOut[] = "last_bucket_left_out";
 constexpr const char *kBackward = "backward", *kAfter = "after backward", *kArrived = "arrived";
+const std::string kArrives = "arrives: ";  // a record of each gradient, as it does
 constexpr int kPasses = 2;
 constexpr int64_t kBytes = 4;  // of an element
 
@@ -54,6 +57,7 @@ class Chain : public Model {
       weights_.push_back(register_parameter(name_of_parameter(p), torch::ones({sizes[p]})));
       weights_[p].register_hook([this, p](const at::Tensor& gradient) {
         arrived_.push_back(static_cast<int64_t>(p));
+        if (on_arrival) on_arrival(p);
         return gradient;
       });
     }
@@ -68,6 +72,7 @@ class Chain : public Model {
   }
   const std::vector<at::Tensor>& weights() const { return weights_; }
   std::vector<int64_t> take_arrived() { return std::exchange(arrived_, {}); }
+  std::function<void(size_t parameter)> on_arrival;
 
  private:
   const bool last_first_;
@@ -103,6 +108,9 @@ void program(const BucketCase& c, RankContext& here) {
   const auto replica = c.mistake == kNoMistake
                            ? wrap(here, model, {.bucket_caps_bytes = {c.settings.cap_bytes}})
                            : nullptr;
+  model->on_arrival = [&](size_t p) {
+    here.record(kArrives + name_of_parameter(p), std::vector<int64_t>{});
+  };
   for (int pass = 0; pass < kPasses; ++pass) {
     model->zero_grad();
     here.enter(pass, "forward");
@@ -182,49 +190,82 @@ Findings each_bucket_is_one_all_reduce(const BucketCase& c, const History& h) {
   return {};
 }
 
-int64_t bytes_of(const BucketCase& c, const BucketLayout::Bucket& bucket) {
+int64_t bytes_of(const BucketCase& c, const std::vector<std::string>& parameters) {
   int64_t elements = 0;
-  for (const auto& name : bucket.parameters)
+  for (const auto& name : parameters)
     elements += c.settings.sizes.at(static_cast<size_t>(name.front() - 'a'));
   return elements * kBytes;
 }
 
-std::string arrival_order(const History& h, int pass) {
-  std::vector<std::string> names;
-  for (const auto p : as_integers(h.row({pass, kAfter}, kArrived).by_rank.front()))
-    names.push_back(name_of_parameter(static_cast<size_t>(p)));
-  return joined(names, " ");
-}
-
-reports::Picture bricks_of(const BucketCase& c, const History& h) {
-  reports::Grid grid{.column_axis = "pass", .columns = {}, .rows = {}};
-  std::vector<Sent> passes;
-  size_t most = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    passes.push_back(sent_in(h, 0, pass));
-    most = std::max(most, passes.back().layout.buckets.size());
-    grid.columns.push_back(
-        {pass == 0 ? "first pass" : "second pass", {"gradients", "bytes", "sent"}});
+// A pass of rank 0, on an axis of the bytes whose gradients have arrived.
+struct Pass {
+  Sent sent;
+  std::vector<reports::Lanes::Span> arrivals;  // in their order
+  std::vector<double> launched;                // by all-reduce
+  double end() const { return arrivals.back().to; }
+  const reports::Lanes::Span& arrival_of(const std::string& name) const {
+    return *std::ranges::find(arrivals, name, &reports::Lanes::Span::text);
   }
-  for (size_t b = 0; b < most; ++b) {
-    auto& row = grid.rows.emplace_back();
-    row.label = {"bucket " + std::to_string(b)};
-    for (const auto& [layout, all_reduces] : passes) {
-      if (b >= layout.buckets.size() || b >= all_reduces.size()) {
-        row.cells.insert(row.cells.end(), 3, {"-"});
-        continue;
-      }
-      row.cells.push_back({joined(layout.buckets[b].parameters, " ")});
-      row.cells.push_back({std::to_string(bytes_of(c, layout.buckets[b]))});
-      row.cells.push_back({"#" + std::to_string(all_reduces[b].sequence)});
+  double full(size_t bucket) const {
+    double at = 0;
+    for (const auto& name : sent.layout.buckets[bucket].parameters)
+      at = std::max(at, arrival_of(name).to);
+    return at;
+  }
+  // How many all-reduces leave while gradients are still to come.
+  int64_t early() const {
+    return std::ranges::count_if(launched, [&](double at) { return at < end(); });
+  }
+};
+
+Pass pass_of(const BucketCase& c, const History& h, int number) {
+  Pass pass{.sent = sent_in(h, 0, number), .arrivals = {}, .launched = {}};
+  double bytes = 0;
+  for (const auto& event : h.ranks().front().events) {
+    if (event.at != Moment{number, kBackward}) continue;
+    const auto* seen = std::get_if<Observation>(&event.what);
+    const auto* issued = std::get_if<Collective>(&event.what);
+    if (seen && seen->name.starts_with(kArrives)) {
+      const auto name = seen->name.substr(kArrives.size());
+      const double from = std::exchange(bytes, bytes + static_cast<double>(bytes_of(c, {name})));
+      pass.arrivals.push_back({from, bytes, name});
+    } else if (issued && !issued->bucket.empty()) {
+      pass.launched.push_back(bytes);
     }
   }
-  const auto arrived = arrival_order(h, 0), second = names_in(passes.back().layout, " ");
-  return {.title = "Which gradients travel together, and in which all-reduce",
-          .caption = "gradients arrive in the order " + arrived + " on rank 0, and the second " +
-                     "pass has its buckets in " +
-                     (second == arrived ? "that order" : "the order " + second),
-          .body = std::move(grid)};
+  if (pass.arrivals.empty()) throw NotSeen("the arrival of gradients", 0);
+  return pass;
+}
+
+reports::Picture bricks_of(const Pass& pass, const std::string& title) {
+  reports::Lanes lanes{.time_axis = "bytes that have arrived",
+                       .lanes = {{{"gradients arrive"}, pass.arrivals}}};
+  int64_t waiting = 0;
+  for (size_t b = 0; b < pass.launched.size() && b < pass.sent.layout.buckets.size(); ++b) {
+    auto& lane = lanes.lanes.emplace_back();
+    lane.label = {"bucket " + std::to_string(b) + " leaves as #" +
+                  std::to_string(pass.sent.all_reduces[b].sequence)};
+    for (const auto& name : pass.sent.layout.buckets[b].parameters) {
+      lane.spans.push_back(pass.arrival_of(name));
+      lane.spans.back().mark = reports::Mark::filled;
+    }
+    if (pass.full(b) == pass.launched[b]) continue;
+    lane.spans.push_back({pass.full(b), pass.launched[b], "waits", reports::Mark::missing});
+    ++waiting;
+  }
+  const auto all = counted(static_cast<int64_t>(pass.launched.size()), "all-reduce");
+  return {
+      .title = title,
+      .caption = std::to_string(pass.early()) + " of " + all +
+                 (pass.early() == 1 ? " leaves" : " leave") + " while gradients are still to come" +
+                 (waiting == 0 ? ""
+                               : "; " + counted(waiting, "bucket") +
+                                     (waiting == 1 ? " is full and waits" : " are full and wait") +
+                                     " for those before"),
+      .body = std::move(lanes),
+      .key = {{reports::Mark::filled, "a gradient of this bucket, as long as its bytes"},
+              {reports::Mark::missing,
+               "the bucket is full, and waits: buckets leave in one order on all ranks"}}};
 }
 
 DemoStory show(const BucketCase& c, const History& h) {
@@ -232,14 +273,20 @@ DemoStory show(const BucketCase& c, const History& h) {
   if (first.buckets.empty()) throw NotSeen("no buckets were published", 0);
   int64_t most = 0;
   for (const auto* layout : {&first, &second})
-    for (const auto& bucket : layout->buckets) most = std::max(most, bytes_of(c, bucket));
+    for (const auto& bucket : layout->buckets)
+      most = std::max(most, bytes_of(c, bucket.parameters));
   const auto parameters = static_cast<int64_t>(c.settings.sizes.size());
   DemoStory story;
   story.finding = counted(parameters, "gradient") + " travel in " +
                   counted(static_cast<int64_t>(first.buckets.size()), "all-reduce") +
                   ", the largest of " + std::to_string(most) + " bytes: " + names_in(first, ", ") +
                   "; in the second pass " + names_in(second, ", ") + ".";
-  story.pictures = {bricks_of(c, h)};
+  story.pictures = {
+      bricks_of(pass_of(c, h, 0),
+                "The first pass: buckets in the reverse order of "
+                "the parameters"),
+      bricks_of(pass_of(c, h, kPasses - 1), "The second pass: buckets in the order of arrival")};
+  story.pictures.back().is_beside = true;
   story.question = {
       "Parameters a, b, ... have " +
           spaced(std::vector<int64_t>(c.settings.sizes.begin(), c.settings.sizes.end())) +
@@ -262,7 +309,9 @@ Demo demonstration() {
            "The model adds up vectors a, b, c, ... For the first pass buckets are filled in the "
            "order of the parameters and sent in reverse. The order in which gradients arrive is "
            "the reverse of the "
-           "forward's, and the second pass has buckets in that order.",
+           "forward's, and the second pass has buckets in that order: each leaves as it fills, and "
+           "travels while the rest is computed, which overlap shows. #0 and those left out are "
+           "not of gradients.",
        .proof = "gradients.match_single_process",
        .meanings = {"number of ranks", "the elements of each parameter",
                     "the bytes that close a bucket",

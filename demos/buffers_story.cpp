@@ -110,6 +110,8 @@ DemoStory show(const BuffersCase& c, const History& h) {
   for (const auto& way : {kOn, kOff, kSync, kParallel}) {
     story.pictures.push_back(grid_of(c, way, recorded[way.name]));
     story.page_pictures.push_back(lines_of(c, way, recorded[way.name], range));
+    story.pictures.back().is_beside = story.page_pictures.back().is_beside =
+        story.pictures.size() > 1;
   }
   if (c.settings.forwards > 1)
     story.question = {

@@ -1,5 +1,7 @@
 #include "demos/catalogue.h"
 
+#include <map>
+
 namespace lockstep {
 
 namespace demos {
@@ -52,15 +54,38 @@ Demo demonstration();
 
 }  // namespace demos
 
+namespace {
+
+// What to see next: what explains a demonstration further, or rests on it.
+const std::map<std::string, std::vector<std::string>> kNext{{"sampler", {"collectives", "average"}},
+                                                            {"collectives", {"average", "hang"}},
+                                                            {"average", {"reference", "uneven"}},
+                                                            {"reference", {"faults"}},
+                                                            {"dp_vs_ddp", {"buckets", "buffers"}},
+                                                            {"buckets", {"overlap"}},
+                                                            {"overlap", {"scale", "buckets"}},
+                                                            {"buffers", {"syncbn"}},
+                                                            {"syncbn", {"buffers", "uneven"}},
+                                                            {"no_sync", {"unused"}},
+                                                            {"unused", {"uneven", "hang"}},
+                                                            {"uneven", {"hang"}},
+                                                            {"hang", {"collectives", "unused"}},
+                                                            {"faults", {"reference", "hang"}},
+                                                            {"scale", {"overlap"}}};
+
+}  // namespace
+
 std::vector<Demo> demonstrations() {
-  return {demos::sampler::demonstration(),   demos::collectives::demonstration(),
-          demos::average::demonstration(),   demos::one_process::demonstration(),
-          demos::dp_vs_ddp::demonstration(), demos::buckets::demonstration(),
-          demos::overlap::demonstration(),   demos::buffers::demonstration(),
-          demos::syncbn::demonstration(),    demos::no_sync::demonstration(),
-          demos::unused::demonstration(),    demos::uneven::demonstration(),
-          demos::hang::demonstration(),      demos::faults::demonstration(),
-          demos::scale::demonstration()};
+  std::vector<Demo> all{demos::sampler::demonstration(),   demos::collectives::demonstration(),
+                        demos::average::demonstration(),   demos::one_process::demonstration(),
+                        demos::dp_vs_ddp::demonstration(), demos::buckets::demonstration(),
+                        demos::overlap::demonstration(),   demos::buffers::demonstration(),
+                        demos::syncbn::demonstration(),    demos::no_sync::demonstration(),
+                        demos::unused::demonstration(),    demos::uneven::demonstration(),
+                        demos::hang::demonstration(),      demos::faults::demonstration(),
+                        demos::scale::demonstration()};
+  for (auto& demo : all) demo.next = kNext.at(demo.name);
+  return all;
 }
 
 }  // namespace lockstep

@@ -40,13 +40,23 @@ struct DemoStory {
 
 struct Demo {
   std::string name;
-  std::string lesson;  // what it shows, in half a line
-  std::string text;    // what the viewer sees, in a few sentences
-  std::string proof;   // the scenario that proves it for all cases; empty: none does
+  std::string lesson;          // what it shows, in half a line
+  std::string text;            // what the viewer sees, in a few sentences
+  std::string condition = "";  // of a belief: when it is true
+  std::string proof;           // the scenario that proves it for all cases; empty: none does
   std::vector<DemoSetting> settings;
   std::vector<DemoMistake> mistakes;
-  bool in_virtual_time = false;  // it shows times, which simulated worlds alone repeat
-  Scenario scenario;             // its program and its checks; it has no cases of its own
+  bool in_virtual_time = false;        // it shows times, which simulated worlds alone repeat
+  bool shows_a_hang = false;           // without a mistake: then its checks judge how ranks end
+  std::vector<std::string> next = {};  // demonstrations to see after it
+  Scenario scenario;                   // its program and its checks; it has no cases of its own
+
+  // The scenario as a case with this mistake is judged by; "": with none.
+  Scenario judged_with(const std::string& mistake) const {
+    auto judged = scenario;
+    judged.judges_endings = judged.judges_endings || (shows_a_hang && mistake.empty());
+    return judged;
+  }
 
   // The case with these settings and with a mistake; "": with none. Throws FieldError, a sentence
   // for the viewer: a name that is none, a value that is not allowed.

@@ -237,10 +237,11 @@ reports::Picture table_of(const Compared& c, const History& h) {
     add(number_text(value_of(h, kDdp, kCounted, rank)));
   }
   return {.title = "What each replica, and each rank, does in the last step",
-          .caption =
-              "bytes: to and from the first device, and what a rank gives to collectives; "
-              "counted: the buffer after " +
-              reports::counted(kSteps, "step"),
+          .caption = "after " + reports::counted(kSteps, "step") +
+                     " the first replica's buffer has counted " +
+                     number_text(value_of(h, kParallel, kCounted, 0)) + " samples and rank 0's " +
+                     number_text(value_of(h, kDdp, kCounted, 0)) + ", one process's " +
+                     std::to_string(batch_size(c) * kSteps),
           .body = std::move(grid),
           .key = {{reports::Mark::missing, "none: only the first replica's is kept"}}};
 }
@@ -276,7 +277,8 @@ Demo demonstration() {
        .text = "The model multiplies four weights by a sample and counts samples in a buffer. In "
                "every forward DataParallel scatters the batch, copies the model to the other "
                "devices and gathers their outputs; DDP broadcasts the buffer and averages "
-               "gradients. Sample i is i + 1.",
+               "gradients. Sample i is i + 1. Bytes are those that go to and from the first "
+               "device, and those that a rank gives to its collectives.",
        .proof = "gradients.match_single_process",
        .meanings = {"devices: replicas of DataParallel, ranks of DDP",
                     "samples of each device in a step"},

@@ -133,38 +133,54 @@ int faults_caught(const FaultCase& c, const History& h, const Property& property
 }
 
 reports::Grid::Row row_of(const FaultCase& c, const History& h, const reports::Label& label,
-                          const std::string& program, bool is_fault) {
+                          const std::string& program) {
+  using reports::Mark;
   reports::Grid::Row row{label, {}};
   for (const auto& property : properties()) {
     const auto outcome = outcome_of(c, h, property, program);
-    row.cells.push_back({outcome == Outcome::caught    ? "caught"
-                         : outcome == Outcome::escaped ? (is_fault ? "-" : "holds")
-                                                       : "n/a"});
+    row.cells.push_back(outcome == Outcome::caught    ? reports::Cell{"", Mark::filled}
+                        : outcome == Outcome::escaped ? reports::Cell{"·"}
+                                                      : reports::Cell{"n/a"});
   }
   const int times = times_caught(c, h, program);
-  row.cells.push_back({std::to_string(times),
-                       is_fault && times == 0 ? reports::Mark::wrong : reports::Mark::plain});
+  row.cells.push_back(
+      {std::to_string(times), times == 0 && program != kThis ? Mark::wrong : Mark::plain});
   return row;
+}
+
+// Those that fewest properties catch come first; of these the ones that one property catches stand
+// together.
+std::vector<DemoMistake> by_catchers(const FaultCase& c, const History& h) {
+  const auto key = [&](const DemoMistake& fault) {
+    size_t first = 0;
+    while (first < properties().size() &&
+           outcome_of(c, h, properties()[first], fault.name) != Outcome::caught)
+      ++first;
+    return std::pair(times_caught(c, h, fault.name), first);
+  };
+  auto faults = all_faults();
+  std::ranges::stable_sort(faults, {}, key);
+  return faults;
 }
 
 reports::Picture matrix_of(const FaultCase& c, const History& h) {
   reports::Grid grid{.column_axis = "fault", .columns = {{"", {}}}, .rows = {}};
   for (const auto& property : properties()) grid.columns[0].names.emplace_back(property.name);
   grid.columns[0].names.emplace_back("by");
-  grid.rows.push_back(
-      row_of(c, h, {c.mistake == kNoMistake ? "none: DDP" : "--wrong", reports::kReference}, kThis,
-             c.mistake != kNoMistake));
-  int alone = 0;
-  for (const auto& fault : all_faults()) {
-    grid.rows.push_back(row_of(c, h, {fault.name}, fault.name, true));
+  grid.rows.push_back(row_of(
+      c, h, {c.mistake == kNoMistake ? "none: DDP" : "--wrong", reports::kReference}, kThis));
+  int64_t alone = 0;
+  for (const auto& fault : by_catchers(c, h)) {
+    grid.rows.push_back(row_of(c, h, {fault.name}, fault.name));
     alone += times_caught(c, h, fault.name) == 1 ? 1 : 0;
   }
   const auto faults = static_cast<int64_t>(all_faults().size());
   return {.title = "Which property catches which fault",
           .caption = std::to_string(alone) + " of " + reports::counted(faults, "fault") +
-                     " would escape without the one property that catches them",
+                     ", the first ones, would escape without the one property that catches them",
           .body = std::move(grid),
-          .key = {{reports::Mark::wrong, "escapes: with these settings it changes nothing"}}};
+          .key = {{reports::Mark::filled, "caught"},
+                  {reports::Mark::wrong, "escapes: with these settings it changes nothing"}}};
 }
 
 }  // namespace

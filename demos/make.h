@@ -35,6 +35,7 @@ struct DemoSpec {
   void (*program)(const Staged<S>&, RankContext&);
   std::vector<Findings (*)(const Staged<S>&, const History&)> checks;
   DemoStory (*show)(const Staged<S>&, const History&);
+  bool shows_a_hang = false;
 };
 
 // A value as --set takes it: words without quotes.
@@ -65,7 +66,8 @@ Demo demo(DemoSpec<S> given) {
            .text = spec->text,
            .proof = spec->proof,
            .mistakes = spec->mistakes,
-           .in_virtual_time = spec->prices != nullptr};
+           .in_virtual_time = spec->prices != nullptr,
+           .shows_a_hang = spec->shows_a_hang};
   const auto defaults = to_json(S{});
   const auto leaves = leaves_of<S>();
   for (size_t i = 0; i < leaves.size(); ++i)

@@ -178,8 +178,10 @@ reports::Picture strip_of(const AccumulationCase& c, const History& h) {
   for (int m = 0; m < c.settings.micro_batches; ++m)
     if (count_of(h, 0, m, "forward", "broadcast") > 0) with_broadcast.push_back(std::to_string(m));
   return {.title = "The gradient after each backward, and what was sent for it",
-          .caption = "forwards that broadcast buffers: " + joined(with_broadcast, ", ") +
-                     "; a forward broadcasts if the one before it was outside no_sync, and the "
+          .caption = (with_broadcast.size() == 1
+                          ? "only forward " + with_broadcast[0] + " broadcasts"
+                          : "forwards " + joined(with_broadcast, ", ") + " broadcast") +
+                     " buffers: a forward does if the one before it was outside no_sync, and the "
                      "first always does",
           .body = std::move(grid)};
 }

@@ -44,6 +44,7 @@ using OverlapCase = Staged<Settings>;
 
 constexpr const char *kAlone = "alone", *kNaive = "naive", *kEach = "each", *kBuckets = "buckets";
 constexpr std::array kWays{kAlone, kNaive, kEach, kBuckets};
+constexpr std::array kSending{kNaive, kEach, kBuckets};
 
 Moment shown_in(const char* way) {
   return {kShown, way};
@@ -111,7 +112,7 @@ Findings gradients_are_averages(const OverlapCase& c, const History& h) {
   for (int rank = 0; rank < c.world.size; ++rank)
     own.push_back(gradients_of(c.settings.layers, rank + 1));
   std::vector<Comparison> rows;
-  for (const char* way : {kNaive, kEach, kBuckets})
+  for (const char* way : kSending)
     rows.push_back({.row = h.row(shown_in(way), "gradients"),
                     .expected = {gradients_of(c.settings.layers, (c.world.size + 1) / 2.0)},
                     .explanations = [own] { return Explanations{not_reduced(own)}; }});
@@ -129,73 +130,76 @@ int slowest(const OverlapCase& c) {
   return c.world.size - 1;
 }
 
-// When the step of a way began, on all ranks.
-int64_t begin_of(const History& h, const char* way) {
-  return times_in(h, 0, shown_in(way)).begin;
-}
-
 double since(int64_t ns, int64_t begin) {
   return static_cast<double>(ns - begin) / 1000;
 }
 
-reports::Lanes::Lane computing(const OverlapCase& c, const History& h, const char* way, int rank) {
-  const auto begin = begin_of(h, way);
-  const auto times = times_in(h, rank, shown_in(way));
-  reports::Lanes::Lane lane{
-      {std::string(way) + ": rank " + std::to_string(rank) + " computes", rank},
-      {{since(times.begin, begin), since(times.backward, begin), "forward"}}};
+// What a rank computes: above what travels.
+void add_computing(reports::Lanes::Lane& lane, const OverlapCase& c, const PassTimes& times) {
+  const auto add = [&](int64_t from, int64_t to, const std::string& what) {
+    if (from < to) lane.spans.push_back({since(from, times.begin), since(to, times.begin), what});
+  };
+  add(times.begin, times.backward, "forward");
   int64_t from = times.backward;
   for (size_t i = 0; i < times.arrivals.size(); ++i) {
-    const auto layer = static_cast<size_t>(c.settings.layers) - 1 - i;
-    lane.spans.push_back(
-        {since(from, begin), since(times.arrivals[i], begin), "w" + std::to_string(layer)});
+    add(from, times.arrivals[i],
+        "w" + std::to_string(static_cast<size_t>(c.settings.layers) - 1 - i));
     from = times.arrivals[i];
   }
-  return lane;
 }
 
-reports::Lanes::Lane sending(const History& h, const char* way, int rank,
-                             const std::vector<Carried>& carried) {
-  const auto begin = begin_of(h, way);
-  const auto computed = times_in(h, rank, shown_in(way)).computed();
-  reports::Lanes::Lane lane{{std::string(way) + ": rank " + std::to_string(rank) + " sends", rank},
-                            {}};
+// What travels, below it; in the row of what is computed where it waits for all of that.
+void add_sending(reports::Lanes::Lane& lane, const PassTimes& times,
+                 const std::vector<Carried>& carried) {
   int64_t free = 0;
   for (size_t i = 0; i < carried.size(); ++i) {
     const auto& [issued, from, to] = carried[i];
     const auto add = [&](int64_t first, int64_t last, Mark mark) {
       if (first < last)
-        lane.spans.push_back(
-            {since(first, begin), since(last, begin), "#" + std::to_string(i), mark});
+        lane.spans.push_back({since(first, times.begin), since(last, times.begin),
+                              "#" + std::to_string(i), mark, 1});
     };
     add(std::max(issued, free), from, Mark::missing);
-    add(from, std::min(to, computed), Mark::plain);
-    add(std::max(from, computed), to, Mark::repeated);
+    add(from, std::min(to, times.computed()), Mark::filled);
+    add(std::max(from, times.computed()), to, Mark::repeated);
     free = to;
   }
-  return lane;
+  if (const auto last = std::max(free, times.computed()); last < times.end)
+    lane.spans.push_back({since(last, times.begin), since(times.end, times.begin), "copies"});
+}
+
+// The ranks that are drawn: one, where all compute as fast.
+std::vector<int> shown_ranks(const OverlapCase& c) {
+  return c.settings.slow == 1 ? std::vector<int>{slowest(c)} : std::vector<int>{0, slowest(c)};
 }
 
 reports::Picture lanes_of(const OverlapCase& c, const History& h) {
   reports::Lanes lanes{.time_axis = "virtual us", .lanes = {}};
-  int64_t longest = 0, hidden = 0;
-  for (const char* way : kWays) {
+  std::vector<std::string> exposed;
+  for (const char* way : kSending) {
     const auto carried = carried_in(h, ranks_of(c), shown_in(way));
-    for (int rank = 0; rank < c.world.size; ++rank) {
-      const auto& own = carried[static_cast<size_t>(rank)];
-      lanes.lanes.push_back(computing(c, h, way, rank));
-      if (way != kAlone) lanes.lanes.push_back(sending(h, way, rank, own));
+    for (const int rank : shown_ranks(c)) {
       const auto times = times_in(h, rank, shown_in(way));
-      longest = std::max(longest, times.end - times.begin);
-      if (way == kBuckets && rank == slowest(c)) hidden = shares_of(times, own).hidden;
+      const auto& own = carried[static_cast<size_t>(rank)];
+      auto& lane = lanes.lanes.emplace_back();
+      lane.label = {way};
+      if (c.settings.slow > 1)
+        lane.label = {std::string(way) + ", rank " + std::to_string(rank), rank};
+      add_computing(lane, c, times);
+      add_sending(lane, times, own);
+      if (rank != slowest(c)) continue;
+      const auto shares = shares_of(times, own);
+      exposed.push_back(std::string(way) + " leaves " + microseconds(shares.exposed()) + " of " +
+                        microseconds(shares.carried) + " us");
     }
   }
-  return {.title = "What each rank computes and sends, from the begin of a step on",
-          .caption = "the longest step takes " + microseconds(longest) + " us, and with buckets " +
-                     microseconds(hidden) + " us of sending pass while rank " +
-                     std::to_string(slowest(c)) + " computes",
+  return {.title = c.settings.slow == 1 ? "What every rank computes, and below it what travels"
+                                        : "What the first and the slow rank compute, and below it "
+                                          "what travels",
+          .caption = joined(exposed, ", ") + " of sending exposed",
           .body = std::move(lanes),
-          .key = {{Mark::repeated, "exposed: this rank has nothing left to compute"},
+          .key = {{Mark::filled, "hidden: travels while this rank computes"},
+                  {Mark::repeated, "exposed: this rank has nothing left to compute"},
                   {Mark::missing, "waits for a slower rank"}}};
 }
 
@@ -215,11 +219,14 @@ reports::Picture table_of(const OverlapCase& c, const History& h) {
   std::string best;
   for (const char* way : kWays) {
     const auto carried = carried_in(h, ranks_of(c), shown_in(way));
-    for (int rank = 0; rank < c.world.size; ++rank) {
+    for (const int rank : shown_ranks(c)) {
       const auto times = times_in(h, rank, shown_in(way));
       const auto shares = shares_of(times, carried[static_cast<size_t>(rank)]);
       const auto step = times.end - times.begin;
-      grid.rows.push_back({{std::string(way) + ": rank " + std::to_string(rank), rank},
+      auto label = reports::Label{way};
+      if (way == kAlone) label.rank = reports::kReference;
+      if (c.settings.slow > 1) label = {std::string(way) + ", rank " + std::to_string(rank), rank};
+      grid.rows.push_back({label,
                            {{microseconds(step)},
                             {microseconds(times.computed() - times.backward)},
                             {microseconds(shares.carried)},
@@ -232,8 +239,9 @@ reports::Picture table_of(const OverlapCase& c, const History& h) {
     }
   }
   return {.title = "The time of a step, in virtual microseconds",
-          .caption = "of the ways that send gradients " + best + " is the fastest, with " +
-                     microseconds(fastest) + " us",
+          .caption = best + " is the fastest way with " + microseconds(fastest) +
+                     " us; overlap % is the hidden part of its own sending, so that a way that "
+                     "sends longer may hide more of it and still be slower",
           .body = std::move(grid)};
 }
 

@@ -10,7 +10,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace lockstep::demos::scale {
 namespace {
@@ -25,28 +24,24 @@ struct Settings {
   int world = 1024;
   int bucket = 2;
   int backward_ms = 100;
-  int latency_us = 149;
-  int megabytes_per_second = 454;
+  int gradient_megabytes = 102;
+  int latency_us = 20;
+  int megabytes_per_second = 12'500;
   auto operator<=>(const Settings&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("world", &Settings::world, between(1, kWorldMost)),
         field("bucket", &Settings::bucket, between(1, kLayers)),
         field("backward_ms", &Settings::backward_ms, between(1, 1000)),
+        field("gradient_megabytes", &Settings::gradient_megabytes, between(10, 500)),
         field("latency_us", &Settings::latency_us, between(0, 1000)),
-        field("megabytes_per_second", &Settings::megabytes_per_second, between(1, 100'000))};
+        field("megabytes_per_second", &Settings::megabytes_per_second, between(100, 100'000))};
   }
 };
 using ScaleCase = Staged<Settings>;
 
 constexpr const char *kOverlap = "with overlap", *kAfter = "after backward";
 constexpr std::array kWays{kOverlap, kAfter};
-
-// Li et al. 2020, section 5.3, report of ResNet50 on 256 GPUs: a step takes twice as long as on one
-// GPU over NCCL, and three times as long over Gloo.
-constexpr int kPublishedSize = 256;
-constexpr std::array kPublished{std::pair{"Li et al. 2020, ResNet50 over NCCL", 50.0},
-                                std::pair{"Li et al. 2020, ResNet50 over Gloo", 100.0 / 3}};
 
 std::vector<int> sizes_of(const ScaleCase& c) {
   std::vector<int> sizes;
@@ -58,11 +53,18 @@ Moment shown_in(const char* way, int size) {
   return {0, std::string(way) + ", " + counted(size, "rank")};
 }
 
+// A link of the world takes a microsecond for a byte. All times are shown as so many times as long
+// that the few bytes of the model take as long as those of the one that it stands for.
+double time_scale(const Settings& s) {
+  return 1e6 * s.gradient_megabytes / (kLayers * TimedLayers::kGradientBytes) /
+         s.megabytes_per_second;
+}
+
 Timing prices(const Settings& s) {
-  return {.latency_ns = 1000 * int64_t{s.latency_us},
-          .megabytes_per_second = s.megabytes_per_second,
+  return {.latency_ns = std::llround(1000 * s.latency_us / time_scale(s)),
+          .megabytes_per_second = 1,
           .picoseconds_per_element =
-              int64_t{s.backward_ms} * 1'000'000'000 / (kLayers * kElementsOfLayer)};
+              std::llround(1e9 * s.backward_ms / (kLayers * kElementsOfLayer) / time_scale(s))};
 }
 
 Group group_for(const ScaleCase& c, RankContext& here, int size) {
@@ -134,41 +136,45 @@ Findings buckets_leave_at_once(const ScaleCase& c, const History& h) {
   return found;
 }
 
-// A step of the slowest rank.
+// A step of the slowest rank, and what rank 0 sent in it.
 struct Step {
   int64_t ns = 0;
-  Shares shares;  // of rank 0
+  Shares shares;
 };
-Step step_of(const History& h, const char* way, int size) {
-  Step step;
+Step step_of(const ScaleCase& c, const History& h, const char* way, int size) {
+  int64_t longest = 0;
   const auto at = shown_in(way, size);
   for (int rank = 0; rank < size; ++rank) {
     const auto times = times_in(h, rank, at);
-    step.ns = std::max(step.ns, times.end - times.begin);
+    longest = std::max(longest, times.end - times.begin);
   }
-  step.shares = shares_of(times_in(h, 0, at), carried_in(h, ranks_from(0, size), at).front());
-  return step;
+  const auto shares = shares_of(times_in(h, 0, at), carried_in(h, ranks_from(0, size), at).front());
+  const auto scaled = [&](int64_t ns) {
+    return std::llround(static_cast<double>(ns) * time_scale(c.settings));
+  };
+  return {scaled(longest), {scaled(shares.carried), scaled(shares.hidden)}};
 }
 
 struct Measured {
   std::vector<int> sizes;
   std::array<std::vector<Step>, kWays.size()> steps;  // by way, then by size
+  // Of the speed of one rank, whose gradients nobody has to copy.
   double percent(size_t way, size_t size) const {
-    return 100 * static_cast<double>(steps[way].front().ns) /
+    return 100 * static_cast<double>(steps[0].front().ns) /
            static_cast<double>(steps[way][size].ns);
   }
-  // The most ranks that work at half the speed of one, or faster.
-  int most_at_half(size_t way) const {
-    int most = 1;
+  // The number of ranks at which overlap gains the most.
+  size_t most_gained() const {
+    size_t best = 0;
     for (size_t i = 0; i < sizes.size(); ++i)
-      if (percent(way, i) >= 50) most = sizes[i];
-    return most;
+      if (percent(0, i) - percent(1, i) > percent(0, best) - percent(1, best)) best = i;
+    return best;
   }
 };
 Measured measured(const ScaleCase& c, const History& h) {
   Measured out{.sizes = sizes_of(c), .steps = {}};
   for (size_t way = 0; way < kWays.size(); ++way)
-    for (const int size : out.sizes) out.steps[way].push_back(step_of(h, kWays[way], size));
+    for (const int size : out.sizes) out.steps[way].push_back(step_of(c, h, kWays[way], size));
   return out;
 }
 
@@ -177,9 +183,8 @@ std::string percent_text(double percent) {
 }
 
 reports::Picture curves_of(const Measured& m) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   reports::Lines lines{.column_axis = "ranks",
-                       .value_axis = "efficiency, %",
+                       .value_axis = "% of the speed of one rank",
                        .columns = {},
                        .series = {},
                        .range = {0, 100}};
@@ -189,22 +194,13 @@ reports::Picture curves_of(const Measured& m) {
     series.label = {kWays[way]};
     for (size_t i = 0; i < m.sizes.size(); ++i) series.values.push_back(m.percent(way, i));
   }
-  std::string beside;
-  const auto at = std::find(m.sizes.begin(), m.sizes.end(), kPublishedSize) - m.sizes.begin();
-  if (static_cast<size_t>(at) < m.sizes.size()) {
-    for (const auto& [label, percent] : kPublished) {
-      auto& series = lines.series.emplace_back();
-      series.label = {label};
-      series.values.assign(m.sizes.size(), kNone);
-      series.values[static_cast<size_t>(at)] = percent;
-    }
-    beside = "; at " + std::to_string(kPublishedSize) + " ranks " +
-             percent_text(m.percent(0, static_cast<size_t>(at))) +
-             " here, where the paper has 50 % over NCCL and 33 % over Gloo";
-  }
-  return {.title = "The time of a step on one rank, as a part of its time on so many",
-          .caption = percent_text(m.percent(0, m.sizes.size() - 1)) + " on " +
-                     counted(m.sizes.back(), "rank") + " with overlap" + beside,
+  const auto last = m.sizes.size() - 1;
+  return {.title = "The speed of a rank among so many",
+          .caption = "on " + counted(m.sizes.back(), "rank") + " the speed is " +
+                     percent_text(m.percent(0, last)) + " with overlap and " +
+                     percent_text(m.percent(1, last)) +
+                     " without: the latency of a ring grows with the ranks, and no longer fits "
+                     "behind the backward pass",
           .body = std::move(lines)};
 }
 
@@ -230,29 +226,34 @@ reports::Picture table_of(const Measured& m) {
                           {milliseconds(after.shares.exposed())}}});
   }
   const auto is_hidden = [](const auto& step) { return step.shares.hidden > 0; };
-  size_t gains = 0;
-  const auto gain = [&](size_t i) {
-    return static_cast<double>(m.steps[1][i].ns) / static_cast<double>(m.steps[0][i].ns);
-  };
-  for (size_t i = 0; i < m.sizes.size(); ++i)
-    if (gain(i) > gain(gains)) gains = i;
+  const auto most = m.most_gained();
   return {.title = "The time of a step, and of sending",
           .caption = std::ranges::none_of(m.steps[0], is_hidden)
                          ? "no sending is hidden: overlap gains nothing"
-                         : "overlap gains the most on " + counted(m.sizes[gains], "rank") + ", " +
-                               percent_text(100 * (gain(gains) - 1)) + " of speed",
+                         : "on " + counted(m.sizes[most], "rank") + " " +
+                               milliseconds(m.steps[0][most].shares.hidden) + " of " +
+                               milliseconds(m.steps[0][most].shares.carried) +
+                               " ms of sending are hidden; sending after backward copies every "
+                               "gradient first, on one rank too",
           .body = std::move(grid)};
 }
 
 DemoStory show(const ScaleCase& c, const History& h) {
   const auto m = measured(c, h);
-  const auto last = m.sizes.size() - 1;
+  const auto most = m.most_gained(), last = m.sizes.size() - 1;
+  const auto said = [&](size_t size) {
+    return counted(m.sizes[size], "rank") + (m.sizes[size] == 1 ? " keeps " : " keep ") +
+           percent_text(m.percent(0, size)) +
+           " of the speed of one where gradients travel during "
+           "the backward pass, and " +
+           percent_text(m.percent(1, size)) + " where they travel after it";
+  };
   DemoStory story;
-  story.finding = counted(m.sizes.back(), "rank") + (m.sizes.back() == 1 ? " has" : " have") +
-                  " an efficiency of " + percent_text(m.percent(0, last)) + " with overlap and " +
-                  percent_text(m.percent(1, last)) + " without; it is 50 % or more up to " +
-                  counted(m.most_at_half(0), "rank") + " with it and " +
-                  counted(m.most_at_half(1), "rank") + " without.";
+  story.finding = said(most);
+  if (most != last)
+    story.finding += "; " + counted(m.sizes[last], "rank") + " keep " +
+                     percent_text(m.percent(0, last)) + " and " + percent_text(m.percent(1, last));
+  story.finding += ".";
   story.pictures = {curves_of(m), table_of(m)};
   story.question = {
       "An all-reduce sends its parts round a ring. How many messages, one after another, does it "
@@ -271,16 +272,15 @@ Demo demonstration() {
       {.name = "scale",
        .lesson = "step time and efficiency from 1 to 1,024 ranks, in virtual time",
        .text =
-           "Groups of 1, 2, 4, ... ranks of one simulated world train the same model, 8 layers of "
-           "64 bytes: with DDP, whose buckets travel during the backward pass, and with the "
-           "same buckets sent after it. Each rank has a batch of its own. Latency and bandwidth "
-           "are what calibrate measured on two cores over Gloo; --set takes other ones. Li et "
-           "al. 2020 trained ResNet50 on GPUs, whose 102 MB need bandwidth, over networks with "
-           "fast links within a host; here one ring has the same link everywhere, and 512 bytes "
-           "need nothing but latency. So the curves are not of one setting.",
+           "Groups of 1, 2, 4, ... ranks of one simulated world train the same small model of 8 "
+           "layers: with DDP, whose buckets travel during the backward pass, and with the same "
+           "buckets sent after it. Times are scaled so that its gradients take as long as the 102 "
+           "MB of ResNet50; a bucket of two layers is then PyTorch's 25 MiB. The ranks are one "
+           "ring of links with 100 Gbit/s and 20 us. Each rank has a batch of its own.",
        .proof = "",
        .meanings = {"number of ranks of the largest group, a power of two",
                     "gradients that close a bucket", "milliseconds of a backward pass, about",
+                    "megabytes of all gradients together",
                     "microseconds that a message takes at least", "bandwidth of a link"},
        .mistakes = {{kAtTheEnd,
                      "the program sends its buckets after the backward pass in both ways"},

@@ -6,6 +6,7 @@
 #include "reports/style.h"
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::reports {
 
@@ -66,7 +67,17 @@ std::string verdict_text(const Run& run) {
              : "all skipped";
 }
 
-std::string counts_text(const Run& run) {
+std::string scenarios_text(const Run& run) {
+  std::set<std::string> names;
+  for (const auto& result : run.results) names.insert(result.scenario);
+  for (const auto& skip : run.not_finished) names.insert(skip.scenario);
+  const auto results = run.results.size() + run.not_finished.size();
+  auto text = counted(static_cast<int64_t>(names.size()), "scenario");
+  if (results > names.size()) text += ", " + counted(static_cast<int64_t>(results), "result");
+  return text;
+}
+
+std::string counts_text(const Run& run, SkipReasons reasons) {
   using Kind = Result::Kind;
   static constexpr std::pair<Kind, const char*> kWords[] = {{Kind::pass, "passed"},
                                                             {Kind::fail, "failed"},
@@ -82,8 +93,9 @@ std::string counts_text(const Run& run) {
         std::count_if(run.results.begin(), run.results.end(),
                       [kind = kind](const Result& result) { return result.kind == kind; });
     if (count == 0) continue;
-    parts.push_back(kind == Kind::skip ? skipped_text(run, count)
-                                       : std::to_string(count) + " " + word);
+    parts.push_back(kind != Kind::skip                 ? std::to_string(count) + " " + word
+                    : reasons == SkipReasons::left_out ? std::to_string(count) + " skipped"
+                                                       : skipped_text(run, count));
   }
   if (!run.not_finished.empty())
     parts.push_back(std::to_string(run.not_finished.size()) + " not finished");

@@ -11,8 +11,12 @@ namespace lockstep::reports {
 // "failed", "all held", "interrupted".
 std::string verdict_text(const Run& run);
 
+// "45 scenarios, 90 results"; of a run in one setting that is one number.
+std::string scenarios_text(const Run& run);
+
 // "29 passed, 2 skipped (2: no GPU)".
-std::string counts_text(const Run& run);
+enum class SkipReasons { named, left_out };
+std::string counts_text(const Run& run, SkipReasons reasons = SkipReasons::named);
 
 // "A canary did not come out as it must (agreement)": of a run whose canary passed.
 std::string blind_text(const Run& run);

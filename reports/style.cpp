@@ -12,7 +12,7 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kPlain{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kPlain{{
     {"✗", "x"},
     {"✓", "v"},
     {"…", "..."},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kPlain{{
     {"≤", "<="},
     {"█", "#"},
     {"▒", "."},
+    {"●", "o"},
     {"→", "->"},
     {"│", "|"},
 }};

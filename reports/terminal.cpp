@@ -9,7 +9,6 @@
 #include "reports/story.h"
 
 #include <algorithm>
-#include <set>
 
 namespace lockstep::reports {
 
@@ -183,17 +182,6 @@ std::string story_text(const Result& result, const std::string& program, const S
 std::string result_text(const Result& result, const Run& run, const Columns& columns,
                         const Style& style) {
   return result_line(result, run, columns, style) + story_text(result, run.program, style);
-}
-
-// "45 scenarios, 90 results"; of a run in one setting that is one number.
-std::string scenarios_text(const Run& run) {
-  std::set<std::string> names;
-  for (const auto& result : run.results) names.insert(result.scenario);
-  for (const auto& skip : run.not_finished) names.insert(skip.scenario);
-  const auto results = run.results.size() + run.not_finished.size();
-  auto text = counted(static_cast<int64_t>(names.size()), "scenario");
-  if (results > names.size()) text += ", " + counted(static_cast<int64_t>(results), "result");
-  return text;
 }
 
 std::string summary(const Run& run, const Style& style) {

@@ -13,6 +13,7 @@
 #include "harness/worlds/tiers.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 namespace lockstep::cli {
@@ -29,7 +30,7 @@ struct DemoFlags {
   bool opens = false, guesses = false, shows_settings = false;
 };
 
-constexpr char kBeliefs[] = "beliefs";
+constexpr char kBeliefs[] = "beliefs", kAll[] = "all";
 
 // Beliefs had another name up to version 0.1: "claims", "claim-1", ...
 std::string named_today(const std::string& name) {
@@ -88,10 +89,11 @@ Setting setting_of(const Demo& demo, const DemoFlags& flags, const Known& known)
   return cli::setting_of(chosen, tier, Setting().backend);
 }
 
-std::string command_of(const DemoFlags& flags, const Known& known) {
-  std::string command = shell_word(known.program) + " demo " + flags.name;
+std::string command_of(const std::string& name, const std::string& mistake, const DemoFlags& flags,
+                       const Known& known) {
+  std::string command = shell_word(known.program) + " demo " + name;
   for (const auto& assignment : flags.set) command += " --set " + shell_word(assignment);
-  if (!flags.wrong.empty()) command += " --wrong " + flags.wrong;
+  if (!mistake.empty()) command += " --wrong " + mistake;
   if (!flags.subject.empty()) command += " --subject " + shell_word(flags.subject);
   return command + (flags.tier == DemoFlags().tier ? "" : " --tier " + flags.tier);
 }
@@ -120,34 +122,60 @@ void open_page(const std::string& path) {
     throw UsageError("--open: " + path + " is written, but xdg-open cannot be started: " + why_not);
 }
 
-Demonstration run_demo(const Demo& demo, const DemoFlags& flags, const Known& known,
-                       SingleThreaded alone) {
-  const auto setting = setting_of(demo, flags, known);
-  const auto c = demo.case_of(values_of(flags.set), flags.wrong);
-  ForkedOptions options{.ranks_most = world_size(c)};
-  std::erase_if(options.backends, [&](const auto& each) { return each.name != setting.backend; });
-  const auto lanes = forked_lanes(std::move(alone), {demo.scenario}, known.subjects, 1, options);
-  use_one_intra_op_thread();
-  const auto history = lanes.front()->play(
-      demo.scenario, c, setting,
-      {.time_limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
-  const auto verdict = judge(demo.scenario, c, history);
-  Demonstration out{.demo = demo,
-                    .c = c,
-                    .result = {.scenario = demo.scenario.name,
-                               .claim = demo.scenario.claim,
-                               .setting = setting,
-                               .kind = result_kind(verdict.kind),
-                               .worst = verdict},
-                    .story = {},
-                    .mistake = flags.wrong,
-                    .command = command_of(flags, known)};
-  try {
-    out.story = demo.show(c, history);
-  } catch (const NotSeen&) {  // Whatever a rank did not record the verdict explains.
+// Where demonstrations run: it knows them before it forks.
+class Stage {
+ public:
+  Stage(const std::vector<const Demo*>& demos, int ranks_most, const DemoFlags& flags,
+        const Known& known, SingleThreaded alone)
+      : flags_(flags), known_(known), setting_(setting_of(*demos.front(), flags, known)) {
+    for (const auto* demo : demos) (void)setting_of(*demo, flags, known);  // refuses it
+    ForkedOptions options{.ranks_most = ranks_most};
+    std::erase_if(options.backends,
+                  [&](const auto& each) { return each.name != setting_.backend; });
+    std::vector<Scenario> scenarios;
+    for (const auto* demo : demos) scenarios.push_back(demo->scenario);
+    lanes_ = forked_lanes(std::move(alone), scenarios, known.subjects, 1, options);
+    use_one_intra_op_thread();
   }
-  return out;
-}
+
+  Demonstration run(const Demo& demo, const std::string& mistake) {
+    const auto c = demo.case_of(values_of(flags_.set), mistake);
+    const auto history = lanes_.front()->play(
+        demo.scenario, c, setting_,
+        {.time_limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
+    const auto verdict = judge(demo.judged_with(mistake), c, history);
+    Demonstration out{.demo = demo,
+                      .c = c,
+                      .result = {.scenario = demo.scenario.name,
+                                 .claim = demo.scenario.claim,
+                                 .setting = setting_,
+                                 .kind = result_kind(verdict.kind),
+                                 .worst = verdict},
+                      .story = {},
+                      .mistake = mistake,
+                      .command = command_of(demo.name, mistake, flags_, known_)};
+    try {
+      out.story = demo.show(c, history);
+    } catch (const NotSeen&) {  // Whatever a rank did not record the verdict explains.
+    }
+    return out;
+  }
+
+  // The same demonstration with every other mistake, and without one.
+  std::vector<Demonstration> others(const Demo& demo, const std::string& mistake) {
+    std::vector<Demonstration> all;
+    if (!mistake.empty()) all.push_back(run(demo, ""));
+    for (const auto& each : demo.mistakes)
+      if (each.name != mistake) all.push_back(run(demo, each.name));
+    return all;
+  }
+
+ private:
+  const DemoFlags& flags_;
+  const Known& known_;
+  const Setting setting_;
+  std::vector<std::unique_ptr<Tier>> lanes_;
+};
 
 int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) {
   const auto& demo = demo_named(known, flags.name);
@@ -158,7 +186,9 @@ int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) 
     return kHeld;
   }
   check_writable(flags.html);
-  const auto shown = run_demo(demo, flags, known, std::move(alone));
+  const int world = world_size(demo.case_of(values_of(flags.set), flags.wrong));
+  Stage stage({&demo}, world, flags, known, std::move(alone));
+  const auto shown = stage.run(demo, flags.wrong);
   if (shown.result.kind == Result::Kind::skip)
     throw UsageError("subject " + shown.result.setting.subject + ": " +
                      shown.result.worst.findings.front().diagnosis);
@@ -166,10 +196,39 @@ int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) 
   if (style.columns == 0) style.columns = kColumnsOfPaper;
   if (flags.guesses && shown.story && shown.story->question) ask(*shown.story->question, style);
   print_shown(demonstration_text(shown, known, style));
-  if (!flags.html.empty()) write_report(flags.html, demonstration_page(shown, known));
+  if (!flags.html.empty())
+    write_report(flags.html, demonstration_page(shown, stage.others(demo, flags.wrong), known));
   if (flags.opens) open_page(flags.html);
   Run run;
   run.results = {shown.result};
+  return exit_code_of(run);
+}
+
+// A page for each demonstration and belief, and one that lists them. Ends as `demo` of them all.
+int write_site(const DemoFlags& flags, const Known& known, SingleThreaded alone) {
+  if (flags.html.empty()) throw UsageError("demo all writes a folder of pages: give --html FOLDER");
+  if (!flags.set.empty() || !flags.wrong.empty() || flags.guesses || flags.shows_settings)
+    throw UsageError("demo all shows each with its defaults and each of its mistakes");
+  std::vector<const Demo*> demos;
+  for (const auto* list : {&known.demos, &known.beliefs})
+    for (const auto& demo : *list) demos.push_back(&demo);
+  if (demos.empty()) throw NothingSelected("this program has no demonstrations");
+  const std::filesystem::path folder = flags.html;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw UsageError(folder.string() + ": cannot be made: " + error.message());
+  Stage stage(demos, ForkedOptions().ranks_most, flags, known, std::move(alone));
+  Run run;
+  std::vector<Demonstration> shown;
+  for (const auto* demo : demos) {
+    shown.push_back(stage.run(*demo, ""));
+    run.results.push_back(shown.back().result);
+    write_report(
+        folder / page_name(*demo),
+        demonstration_page(shown.back(), stage.others(*demo, ""), known, Neighbours::beside));
+  }
+  write_report(folder / "index.html", site_index(shown, known));
+  if (flags.opens) open_page((folder / "index.html").string());
   return exit_code_of(run);
 }
 
@@ -191,7 +250,9 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
       "demo", "a small case in a real world, with its picture; alone, the list of them");
   const auto flags = std::make_shared<DemoFlags>();
   const auto option = value_options_of(*command);
-  command->add_option("NAME", flags->name, "a demonstration; beliefs: the list of beliefs")
+  command
+      ->add_option("NAME", flags->name,
+                   "a demonstration; beliefs: the list of beliefs; all: pages of all of them")
       ->check(not_empty())
       ->type_name("");
   command->add_option("--set", flags->set, "changes a setting; may be given again")
@@ -200,14 +261,16 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   command->add_flag("--settings", flags->shows_settings, "print its settings and mistakes");
   option("--wrong", flags->wrong, "MISTAKE", "plants a usual mistake and shows what finds it");
   command->add_flag("--guess", flags->guesses, "asks for a value before it is shown");
-  option("--html", flags->html, "FILE", "writes a page with the pictures and their numbers");
+  option("--html", flags->html, "FILE",
+         "writes a page with the pictures, each mistake and the numbers; of all: a folder");
   command->add_flag("--open", flags->opens, "opens that page");
   option("--tier", flags->tier, "TIER", "where ranks live: sim, warm, cold");
   option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
   add_colour(*command, flags->colour);
   command->callback([flags, &known, &alone, &status] {
     flags->name = named_today(flags->name);
-    status = flags->name.empty() || flags->name == kBeliefs
+    status = flags->name == kAll ? write_site(*flags, known, std::move(alone))
+             : flags->name.empty() || flags->name == kBeliefs
                  ? list_demos(*flags, known)
                  : show_demo(*flags, known, std::move(alone));
   });

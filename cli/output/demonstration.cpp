@@ -71,6 +71,7 @@ std::string footer(const Demonstration& shown, const Known& known, const reports
     if (mistake.name != shown.mistake)
       out += lines_of("  mistake   --wrong " + mistake.name + ": " + mistake.meaning, style);
   if (!shown.demo.proof.empty()) out += command("proof     ", " run " + shown.demo.proof);
+  for (const auto& name : shown.demo.next) out += command("next      ", " demo " + name);
   return out;
 }
 
@@ -84,12 +85,17 @@ std::string list_text(const Known& known) {
 }
 
 std::string beliefs_text(const Known& known) {
-  size_t widest = 0;
-  for (const auto& belief : known.beliefs) widest = std::max(widest, belief.lesson.size());
+  // The condition without what explains it.
+  const auto short_form = [](const std::string& condition) {
+    return condition.substr(0, condition.find_first_of(":;"));
+  };
   std::vector<std::vector<std::string>> lines;
-  for (const auto& belief : known.beliefs)
-    lines.push_back({belief.name, belief.lesson + std::string(widest - belief.lesson.size(), ' '),
-                     belief.proof.empty() ? "shown by itself alone" : belief.proof});
+  for (const auto& belief : known.beliefs) {
+    lines.push_back({belief.name, belief.lesson});
+    lines.push_back({"", "true when " + short_form(belief.condition)});
+    lines.push_back(
+        {"", belief.proof.empty() ? "shown by itself alone" : "proved by run " + belief.proof});
+  }
   return joined(reports::in_columns(lines), "\n") + "\n";
 }
 
@@ -119,21 +125,66 @@ std::string demonstration_text(const Demonstration& shown, const Known& known,
   return out + footer(shown, known, style);
 }
 
-std::string demonstration_page(const Demonstration& shown, const Known& known) {
+namespace {
+
+std::string finding_of(const Demonstration& shown) {
+  return shown.story ? shown.story->finding : reports::diagnosis_of(shown.result);
+}
+
+reports::PageRun page_run(const Demonstration& shown, const Known& known) {
+  reports::PageRun run{.name = !shown.mistake.empty()    ? shown.mistake
+                               : shown.demo.shows_a_hang ? "the hang, beside the right run"
+                                                         : "without a mistake",
+                       .text = planted(shown),
+                       .finding = finding_of(shown),
+                       .pictures = {},
+                       .story = reports::story(shown.result, known.program),
+                       .command = shown.command};
+  if (!shown.story) return run;
+  // The pictures of a page alone are the larger ones.
+  run.pictures = shown.story->page_pictures;
+  run.pictures.insert(run.pictures.end(), shown.story->pictures.begin(),
+                      shown.story->pictures.end());
+  return run;
+}
+
+std::vector<reports::PageLink> next_of(const Demo& demo, const Known& known,
+                                       Neighbours neighbours) {
+  const auto program = shell_word(known.program);
+  std::vector<reports::PageLink> links;
+  for (const auto& name : demo.next)
+    for (const auto& other : known.demos)
+      if (other.name == name)
+        links.push_back({program + " demo " + name, other.lesson,
+                         neighbours == Neighbours::beside ? page_name(other) : ""});
+  links.push_back({program + " demo " + demo.name + " --guess",
+                   "asks for a value before it shows it, and says why"});
+  if (!demo.proof.empty())
+    links.push_back({program + " run " + demo.proof, "proves it for all cases"});
+  if (neighbours == Neighbours::beside)
+    links.push_back({program + " demo", "all demonstrations", "index.html"});
+  return links;
+}
+
+}  // namespace
+
+std::string page_name(const Demo& demo) {
+  return demo.name + ".html";
+}
+
+std::string demonstration_page(const Demonstration& shown, const std::vector<Demonstration>& others,
+                               const Known& known, Neighbours neighbours) {
+  const auto run = page_run(shown, known);
   reports::Page page{.title = "lockstep demo " + shown.demo.name,
-                     .finding = reports::diagnosis_of(shown.result),
-                     .text = shown.demo.text,
-                     .pictures = {},
-                     .story = reports::story(shown.result, known.program),
+                     .finding = run.finding,
+                     .text = (run.text.empty() ? "" : run.text + " ") + shown.demo.text,
+                     .pictures = run.pictures,
+                     .story = run.story,
                      .settings = {{"setting", "value", "meaning", "allowed"}, {}},
-                     .command = shown.command};
-  if (shown.story) {
-    page.finding = shown.story->finding;
-    page.pictures = shown.story->pictures;
-    page.pictures.insert(page.pictures.end(), shown.story->page_pictures.begin(),
-                         shown.story->page_pictures.end());
-  }
-  if (!shown.mistake.empty()) page.text = planted(shown) + " " + page.text;
+                     .command = shown.command,
+                     .name = run.name,
+                     .next = next_of(shown.demo, known, neighbours)};
+  for (const auto& other : others) page.others.push_back(page_run(other, known));
   const auto values = shown.demo.values_of(shown.c);
   for (size_t i = 0; i < values.size(); ++i) {
     const auto& setting = shown.demo.settings.at(i);
@@ -141,6 +192,23 @@ std::string demonstration_page(const Demonstration& shown, const Known& known) {
         {setting.leaf.path, values[i].second, setting.meaning, allowed_text(setting.leaf)});
   }
   return reports::page(page);
+}
+
+std::string site_index(const std::vector<Demonstration>& shown, const Known& known) {
+  reports::Index index{.title = "Lockstep's demonstrations",
+                       .text =
+                           "Each page has the right run of a small case and its usual mistakes. "
+                           "It works without a network.",
+                       .groups = {{"Demonstrations, in the order of a course", {}},
+                                  {"Beliefs, each true on a condition", {}}}};
+  for (const auto& each : shown) {
+    const bool is_belief = !each.demo.condition.empty();
+    index.groups[is_belief ? 1 : 0].second.push_back(
+        {each.demo.name, page_name(each.demo), each.demo.lesson,
+         is_belief ? "True when " + each.demo.condition + "." : finding_of(each)});
+  }
+  index.text += " Made by " + shell_word(known.program) + " demo all.";
+  return reports::page(index);
 }
 
 }  // namespace lockstep::cli

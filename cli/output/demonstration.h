@@ -5,6 +5,9 @@
 #include "harness/cases/result.h"
 #include "reports/style.h"
 
+#include <optional>
+#include <vector>
+
 namespace lockstep::cli {
 
 // A demonstration with its case, the verdict on its history, and what that shows; no story where a
@@ -29,6 +32,16 @@ std::string settings_text(const Demo& demo, const std::string& program);
 
 std::string demonstration_text(const Demonstration& shown, const Known& known,
                                const reports::Style& style);
-std::string demonstration_page(const Demonstration& shown, const Known& known);
+
+// Its page, with the same demonstration in other runs: with each mistake, and without one. With
+// links to the pages of others where these are beside it.
+enum class Neighbours { none, beside };
+std::string demonstration_page(const Demonstration& shown, const std::vector<Demonstration>& others,
+                               const Known& known, Neighbours neighbours = Neighbours::none);
+
+// The first page of a site: those of the demonstrations and of the beliefs.
+std::string site_index(const std::vector<Demonstration>& shown, const Known& known);
+
+std::string page_name(const Demo& demo);  // "sampler.html"
 
 }  // namespace lockstep::cli

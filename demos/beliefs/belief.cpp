@@ -1,5 +1,7 @@
 #include "demos/beliefs/belief.h"
 
+#include "harness/base/text.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,21 +74,28 @@ std::string upper(std::string text) {
   return text;
 }
 
+// The run that is asked about: either, in no order that a viewer learns.
+Condition asked_run(int number) {
+  return (number / 2 + number / 5) % 2 == 0 ? Condition::unmet : Condition::met;
+}
+
 DemoStory show(const BeliefSpec& spec, const History& h) {
   DemoStory story;
   std::vector<std::string> parts;
   for (const auto run : kRuns) {
     const auto outcome = spec.outcome({h, run});
     const auto& name = run == Condition::unmet ? spec.unmet : spec.met;
-    parts.push_back((outcome.holds ? "holds " : "fails ") + name + ": " + outcome.fact);
+    parts.push_back((outcome.holds ? "holds " : "fails ") + name);
     story.pictures.push_back(
         picture_of(upper(name) + (outcome.holds ? ": it holds" : ": it fails"), outcome, h.size()));
   }
-  const auto first = spec.outcome({h, Condition::unmet});
-  story.question = {"\"" + spec.belief + ".\" Does that hold " + spec.unmet + "?",
-                    first.holds ? "yes" : "no", first.fact};
-  story.finding =
-      "Belief " + std::to_string(spec.number) + " " + parts[0] + "; it " + parts[1] + ".";
+  story.pictures.back().is_beside = true;
+  const auto asked = asked_run(spec.number);
+  const auto outcome = spec.outcome({h, asked});
+  story.question = {"\"" + spec.belief + ".\" Does that hold " +
+                        (asked == Condition::met ? spec.met : spec.unmet) + "?",
+                    outcome.holds ? "yes" : "no", outcome.fact};
+  story.finding = "\"" + spec.belief + "\" " + joined(parts, " and ") + ".";
   return story;
 }
 
@@ -172,7 +181,8 @@ Outcome::Column column(const std::string& title, const Records& records, const s
 
 Demo finished(Demo made, const BeliefSpec& spec) {
   const auto shared = std::make_shared<const BeliefSpec>(spec);
-  made.text = "\"" + spec.belief + ".\" Its condition: " + spec.condition + ". " + spec.text;
+  made.condition = spec.condition;
+  made.text = "It is true when " + spec.condition + ". " + spec.text;
   made.scenario.judges_endings = spec.shows_endings;
   made.scenario.program = [shared](const Case& c, RankContext& here) { program(*shared, c, here); };
   made.scenario.checks = [shared](const Case& c, const History& h) {

@@ -117,18 +117,17 @@ template <int kDefault = 2, int kLeast = 2, int kMost = 6>
 Demo belief(const BeliefSpec& spec) {
   using Settings = OfWorld<kDefault, kLeast, kMost>;
   return finished(
-      demo<Settings>(
-          {.name = "belief-" + std::to_string(spec.number),
-           .lesson = spec.belief,
-           .text = "\"" + spec.belief + "\" Its condition: " + spec.condition + ". " + spec.text,
-           .proof = spec.proof,
-           .meanings = {"number of ranks"},
-           .mistakes = {{kUnmet, "the condition is not met in the second run either"},
-                        {kMet, "the condition is met in the first run too"}},
-           .refusal = nullptr,
-           .program = nullptr,
-           .checks = {},
-           .show = nullptr}),
+      demo<Settings>({.name = "belief-" + std::to_string(spec.number),
+                      .lesson = spec.belief,
+                      .text = "",
+                      .proof = spec.proof,
+                      .meanings = {"number of ranks"},
+                      .mistakes = {{kUnmet, "the condition is not met in the second run either"},
+                                   {kMet, "the condition is met in the first run too"}},
+                      .refusal = nullptr,
+                      .program = nullptr,
+                      .checks = {},
+                      .show = nullptr}),
       spec);
 }
 

@@ -24,10 +24,11 @@ const SeenCase* seen_of(const Result& result, const RunPage& page) {
   return found;
 }
 
-void add_pictures(Markup& html, const std::vector<Picture>& pictures, int& number,
+// One at a time, where scripts run.
+void add_switched(Markup& html, const std::vector<Picture>& pictures, int& number,
                   const char* heading) {
   html.open("div", {{"class", "pictures"}});
-  for (const auto& picture : pictures) add_picture(html, picture, ++number, heading);
+  add_pictures(html, pictures, number, heading);
   html.close();
 }
 
@@ -44,16 +45,24 @@ std::string heading_of_shown(const Result& result) {
   return waits ? "Which rank waits for which" : "The first divergence";
 }
 
+std::string kind_text(const Result& result) {
+  return (is_failure(result.kind) ? "✗ " : "? ") + std::string(name_of(result.kind));
+}
+
+std::string id_of(int story) {
+  return "story" + std::to_string(story);
+}
+
 void add_story(Markup& html, const Result& result, const RunPage& page, int& number, int story) {
   const auto parts = story_parts(result, page.run.program);
   const auto name = result.scenario + ", " + setting_text(result.setting, page.run.settings);
   const bool is_certain = is_failure(result.kind);
-  html.open("article", {{"class", is_certain ? "failure" : "failure uncertain"},
-                        {"id", "story" + std::to_string(story)}});
-  html.open("h3");
-  html.element("span", {{"class", "kind"}},
-               (is_certain ? "✗ " : "? ") + std::string(name_of(result.kind)));
-  html.text(" " + name).close();
+  html.open("article", {{"class", is_certain ? "failure" : "failure uncertain"}});
+  Markup::Attributes folded{{"id", id_of(story)}};
+  if (story == 1) folded.emplace_back("open", "open");
+  html.open("details", folded).open("summary").open("h3");
+  html.element("span", {{"class", "kind"}}, kind_text(result));
+  html.text(" " + name).close().close();
   html.element("p", {{"class", "rule"}}, parts.rule);
   html.element("p", {{"class", "diagnosis"}}, parts.diagnosis);
   if (!parts.count.empty()) html.element("p", {}, "Found in " + parts.count + ".");
@@ -61,7 +70,7 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
   auto pictures = pictures_of_failure(result, seen ? &seen->history : nullptr);
   if (const auto more = page.of_scenario.find(result.scenario); more != page.of_scenario.end())
     pictures.insert(pictures.end(), more->second.begin(), more->second.end());
-  add_pictures(html, pictures, number, "h4");
+  add_switched(html, pictures, number, "h4");
   if (!seen && result.failure)
     html.element("p", {{"class", "quiet"}},
                  "No history of this case was kept: the pictures show what the finding says.");
@@ -78,7 +87,17 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
     if (!parts.logs.empty()) html.element("p", {}, "The output of its ranks: " + parts.logs);
     add_part(html, "What the rank to blame left", parts.evidence, name);
   }
-  html.close();
+  html.close().close();
+}
+
+// Those that fail come before those that could not be judged.
+std::vector<Result> stories_of(const Run& run) {
+  std::vector<Result> stories;
+  for (const bool failures : {true, false})
+    for (const auto& result : run.results)
+      for (auto& one : by_signature(result))
+        if (is_reported(one) && is_failure(one.kind) == failures) stories.push_back(std::move(one));
+  return stories;
 }
 
 }  // namespace
@@ -90,12 +109,28 @@ void add_command(Markup& html, const std::string& command, const std::string& na
   html.close();
 }
 
+void add_list_of_failures(Markup& html, const RunPage& page) {
+  const auto stories = stories_of(page.run);
+  if (stories.empty()) return;
+  html.element("h3", {}, "What does not hold");
+  html.open("div", {{"id", "list"}});
+  open_scrolling(html, "What does not hold");
+  html.open("table").open("thead").open("tr");
+  for (const char* name : {"what", "scenario", "setting", "diagnosis"})
+    html.element("th", {{"scope", "col"}}, name);
+  html.close().close().open("tbody");
+  int story = 0;
+  for (const auto& one : stories) {
+    html.open("tr").element("th", {{"scope", "row"}}, kind_text(one)).open("td");
+    html.element("a", {{"href", "#" + id_of(++story)}}, one.scenario).close();
+    html.element("td", {}, setting_text(one.setting, page.run.settings));
+    html.element("td", {}, diagnosis_of(one)).close();
+  }
+  html.close().close().close().close();
+}
+
 void add_failures(Markup& html, const RunPage& page, int& number) {
-  std::vector<Result> stories;
-  for (const bool failures : {true, false})
-    for (const auto& result : page.run.results)
-      for (auto& one : by_signature(result))
-        if (is_reported(one) && is_failure(one.kind) == failures) stories.push_back(std::move(one));
+  const auto stories = stories_of(page.run);
   html.open("section", {{"id", "failures"}});
   html.element("h2", {}, "What does not hold");
   if (stories.empty()) html.element("p", {}, "Everything that was judged holds.");
@@ -107,7 +142,7 @@ void add_failures(Markup& html, const RunPage& page, int& number) {
 void add_passes(Markup& html, const RunPage& page, int& number) {
   html.open("section", {{"id", "histories"}});
   html.element("h2", {}, "What happened");
-  add_pictures(html, page.of_run, number, "h3");
+  add_switched(html, page.of_run, number, "h3");
   int shown = 0;
   for (const auto& seen : page.cases) {
     if (!seen.holds) continue;
@@ -119,7 +154,7 @@ void add_passes(Markup& html, const RunPage& page, int& number) {
                  seen.c.scenario + ", case " + std::to_string(seen.number) + ": " +
                      counted(seen.history.size(), "rank") + " on " + seen.setting.tier +
                      ", which passed");
-    add_pictures(html, pictures, number, "h4");
+    add_switched(html, pictures, number, "h4");
     html.close();
   }
   if (shown == 0 && page.of_run.empty())

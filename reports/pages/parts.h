@@ -6,10 +6,19 @@
 
 namespace lockstep::reports {
 
-// Says what was not checked, and why, a sentence each; never empty, since it may say that all was.
-std::vector<std::string> not_checked(const Run& run);
+// Says what was not checked, a sentence each, with its reasons where there are several; never
+// empty, since it may say that all was.
+struct NotChecked {
+  std::string sentence;
+  std::vector<std::string> reasons = {};
+  auto operator<=>(const NotChecked&) const = default;
+};
+std::vector<NotChecked> not_checked(const Run& run);
 
-// A story for each signature that does not hold, in seven parts, with its pictures open.
+// A row for each signature that does not hold, with a link to its story; nothing where all holds.
+void add_list_of_failures(Markup& html, const RunPage& page);
+
+// The stories, in seven parts, with their pictures; the first one is open.
 void add_failures(Markup& html, const RunPage& page, int& number);
 
 // A row a scenario, a column a setting.
@@ -29,6 +38,6 @@ void add_environment(Markup& html, const Run& run);
 void add_command(Markup& html, const std::string& command, const std::string& name);
 
 // Under 20 KB of plain JavaScript.
-std::string_view run_page_script();
+std::string run_page_script();
 
 }  // namespace lockstep::reports

@@ -7,6 +7,7 @@
 #include "reports/style.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace lockstep::reports {
 
@@ -75,39 +76,63 @@ bool is_coverage(const std::string& line) {
   return line.starts_with("pairs of options: ") || line.find(" met; the closest: ") != line.npos;
 }
 
-std::string scenarios_text(int64_t count) {
-  return counted(count, "scenario") + " in a setting";
+std::string results_text(int64_t count) {
+  return counted(count, "result");
 }
 
-void add_skips(const Run& run, std::vector<std::string>& lines) {
-  std::vector<std::pair<std::string, int64_t>> skips, refused, unfinished;
+// The reason for which most cases of a result were refused.
+std::string skip_reason(const Result& result) {
+  return std::ranges::max_element(result.refused, {}, [](const auto& each) { return each.second; })
+      ->first;
+}
+
+using Counts = std::vector<std::pair<std::string, int64_t>>;
+
+// One sentence where there is one reason; else their number, with the reasons, the most frequent
+// first. `counted_text` says how many of what.
+void add_reasons(std::vector<NotChecked>& all, const std::string& begin, const std::string& end,
+                 const Counts& counts, std::string (*counted_text)(int64_t)) {
+  auto reasons = tallied(counts);
+  if (reasons.empty()) return;
+  std::ranges::stable_sort(reasons, std::greater(), &Counts::value_type::second);
+  int64_t sum = 0;
+  for (const auto& [reason, count] : reasons) sum += count;
+  const auto whole = begin + counted_text(sum) + end;
+  if (reasons.size() == 1) {
+    all.push_back({whole + ": " + reasons.front().first + "."});
+    return;
+  }
+  NotChecked folded{whole + ", for " + counted(static_cast<int64_t>(reasons.size()), "reason")};
+  for (const auto& [reason, count] : reasons)
+    folded.reasons.push_back(with_commas(count) + ": " + reason);
+  all.push_back(std::move(folded));
+}
+
+void add_skips(const Run& run, std::vector<NotChecked>& lines) {
+  Counts skips, refused, unfinished;
   for (const auto& result : run.results)
-    for (const auto& [reason, count] : result.refused)
-      if (result.kind == Result::Kind::skip)
-        skips.emplace_back(reason, 1);
-      else
-        refused.emplace_back(reason, count);
+    if (result.kind == Result::Kind::skip)
+      skips.emplace_back(skip_reason(result), 1);
+    else
+      for (const auto& [reason, count] : result.refused) refused.emplace_back(reason, count);
   for (const auto& left : run.not_finished) unfinished.emplace_back(left.reason, 1);
-  for (const auto& [reason, count] : tallied(unfinished))
-    lines.push_back("No result for " + scenarios_text(count) + ": " + reason + ".");
-  for (const auto& [reason, count] : tallied(skips))
-    lines.push_back("Skipped " + scenarios_text(count) + ": " + reason + ".");
-  for (const auto& [reason, count] : tallied(refused))
-    lines.push_back("Refused " + counted(count, "case") + " of scenarios that ran: " + reason +
-                    ".");
+  add_reasons(lines, "No result for ", "", unfinished, results_text);
+  add_reasons(lines, "Skipped ", "", skips, results_text);
+  add_reasons(lines, "Refused ", " of scenarios that ran", refused,
+              [](int64_t count) { return counted(count, "case"); });
 }
 
 }  // namespace
 
-std::vector<std::string> not_checked(const Run& run) {
-  std::vector<std::string> lines;
-  if (run.interrupted) lines.emplace_back("The run was interrupted.");
+std::vector<NotChecked> not_checked(const Run& run) {
+  std::vector<NotChecked> lines;
+  if (run.interrupted) lines.push_back({"The run was interrupted."});
   if (run.canary == Run::Canary::not_played && run.seed)
-    lines.emplace_back(
-        "No scenario that must fail was run, so nothing shows that this run can fail.");
+    lines.push_back(
+        {"No scenario that must fail was run, so nothing shows that this run can fail."});
   for (const auto& line : split(remarks(run), '\n'))
     if (!line.empty() && !line.starts_with("no result for") && !is_coverage(line))
-      lines.push_back(line);
+      lines.push_back({line});
   add_skips(run, lines);
   int64_t planned = 0, judged = 0, unjudged = 0;
   for (const auto& plan : run.plan) planned += plan.cases;
@@ -116,11 +141,12 @@ std::vector<std::string> not_checked(const Run& run) {
     for (const auto& [reason, count] : result.refused) planned -= count;  // shown above
     unjudged += result.kind == Result::Kind::inconclusive ? 1 : 0;
   }
-  if (unjudged > 0) lines.push_back(scenarios_text(unjudged) + " could not be judged.");
+  if (unjudged > 0) lines.push_back({results_text(unjudged) + " could not be judged."});
   if (judged < planned)
-    lines.push_back("Of " + counted(planned, "planned case") + " " + with_commas(planned - judged) +
-                    (planned - judged == 1 ? " was" : " were") + " not judged.");
-  if (lines.empty()) lines.push_back("Nothing: every planned case was judged.");
+    lines.push_back({"Of " + counted(planned, "planned case") + " " +
+                     with_commas(planned - judged) + (planned - judged == 1 ? " was" : " were") +
+                     " not judged."});
+  if (lines.empty()) lines.push_back({"Nothing: every planned case was judged."});
   return lines;
 }
 

@@ -16,45 +16,56 @@ constexpr std::string_view kStyle = R"css(
 .verdict.failed { border-left-color: var(--rank3); }
 article { border: 1px solid var(--faint); border-left: .25rem double var(--rank2); margin: 1rem 0; padding: 0 1rem; }
 article.failure { border-left: .5rem solid var(--rank3); }
+article > details > summary { cursor: pointer; margin: .5rem 0; } article > details > summary h3 { display: inline; }
 article.uncertain { border-left: .5rem dashed var(--rank1); }
 h3 { font-size: 1rem; } h4 { font-size: .95rem; margin-bottom: .25rem; }
 .kind { border: 1px solid var(--ink); padding: 0 .4rem; text-transform: uppercase; }
 .rule { font-size: 1.15rem; font-weight: 600; margin-bottom: 0; } .quiet, .claim { color: var(--axis); }
 .claim { display: block; font-weight: 400; max-width: 34rem; white-space: normal; min-width: 12rem; }
-:is(#environment, #faults, #slowest) :is(td, th) { text-align: left; }
+:is(#environment, #faults, #slowest, #list) :is(td, th) { text-align: left; }
 pre { border: 1px solid var(--faint); padding: .5rem; } .command pre { overflow-wrap: anywhere; white-space: pre-wrap; }
 #results td, #results th { vertical-align: top; text-align: left; }
 td.fail, td.hang, td.crash, td.leak, td.flaky { border: 3px solid var(--rank3); }
 td.inconclusive { border: 3px dashed var(--rank1); } td.skip { border-style: dotted; }
-.controls { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: .5rem 0; }
-.controls input, .controls select, button { background: var(--paper); border: 1px solid var(--axis); color: var(--ink);
-  font: inherit; padding: .25rem .5rem; }
-.controls label { display: grid; } button[aria-pressed=true] { border-width: 3px; font-weight: 700; padding: calc(.25rem - 2px) calc(.5rem - 2px); }
-:focus-visible { outline: 3px solid var(--rank0); outline-offset: 1px; } [hidden] { display: none; }
-nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; } a { color: var(--ink); }
-@media print { .controls, button, nav { display: none; } [hidden] { display: revert; } article { break-inside: avoid-page; } }
+nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; } 
+@media print { nav { display: none; } }
 )css";
 
 bool is_held(const Run& run) {
   return verdict_text(run) == "all held";
 }
 
-void add_verdict(Markup& html, const Run& run) {
+void add_not_checked(Markup& html, const Run& run) {
+  html.element("h3", {}, "What was not checked, and why");
+  html.open("ul", {{"id", "not-checked"}});
+  for (const auto& [line, reasons] : not_checked(run)) {
+    html.open("li");
+    if (reasons.empty()) {
+      html.text(line);
+    } else {
+      html.open("details").element("summary", {}, line).open("ul");
+      for (const auto& reason : reasons) html.element("li", {}, reason);
+      html.close().close();
+    }
+    html.close();
+  }
+  html.close();
+}
+
+void add_verdict(Markup& html, const RunPage& page) {
+  const auto& run = page.run;
   int64_t judged = 0;
   for (const auto& result : run.results) judged += result.judged;
-  const auto scenarios = static_cast<int64_t>(run.results.size() + run.not_finished.size());
   html.open("section", {{"id", "verdict"},
                         {"class", std::string("verdict ") + (is_held(run) ? "held" : "failed")}});
   html.element("h2", {}, (is_held(run) ? "✓ " : "✗ ") + verdict_text(run));
   html.open("p", {{"class", "finding"}});
-  html.text(counted(scenarios, "scenario") + ": " + counts_text(run) + "; ");
+  html.text(scenarios_text(run) + ": " + counts_text(run, SkipReasons::left_out) + "; ");
   html.element("span", {{"id", "judged"}, {"data-judged", std::to_string(judged)}},
                counted(judged, "case"));
   html.text(" judged in " + seconds(run.took) + " s.").close();
-  html.element("h3", {}, "What was not checked, and why");
-  html.open("ul", {{"id", "not-checked"}});
-  for (const auto& line : not_checked(run)) html.element("li", {}, line);
-  html.close();
+  add_list_of_failures(html, page);
+  add_not_checked(html, run);
   html.element("p", {},
                "Lockstep " + run.version + " · LibTorch " + run.libtorch +
                    (run.seed ? " · seed " + seed_text(*run.seed) : "") +
@@ -84,7 +95,7 @@ std::string run_page(const RunPage& page) {
   const auto& run = page.run;
   auto html = begun_page("Lockstep: " + verdict_text(run), Scripts::inline_only, kStyle);
   int number = 0;
-  add_verdict(html, run);
+  add_verdict(html, page);
   add_contents(html);
   add_failures(html, page, number);
   add_results(html, run);

@@ -1,19 +1,11 @@
 #include "reports/pages/parts.h"
+#include "reports/pictures/page_parts.h"
 
 namespace lockstep::reports {
 
 // Adds to what is there, and takes nothing away that a reader could not bring back.
-std::string_view run_page_script() {
-  return R"js((function () {
-  'use strict';
-  function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
-  function made(tag, text, attributes) {
-    var element = document.createElement(tag);
-    if (text) element.textContent = text;
-    Object.keys(attributes || {}).forEach(function (name) { element.setAttribute(name, attributes[name]); });
-    return element;
-  }
-
+std::string run_page_script() {
+  return switching_script(R"js(
   // The scenarios: by name, and by whether they hold.
   function addFilter(section) {
     var rows = all('tbody tr', section);
@@ -50,31 +42,6 @@ std::string_view run_page_script() {
     apply();
   }
 
-  // Several pictures of one case: one at a time.
-  function addSwitch(pictures) {
-    var sections = all('.picture', pictures);
-    if (sections.length === 0 || sections.length === 1) return;
-    var controls = made('div', '', {'class': 'controls', role: 'group', 'aria-label': 'Pictures'});
-    var buttons = sections.map(function (section, at) {
-      var button = made('button', section.firstElementChild.textContent, {type: 'button'});
-      button.addEventListener('click', function () { show(at); });
-      controls.appendChild(button);
-      return button;
-    });
-    var every = made('button', 'all', {type: 'button'});
-    every.addEventListener('click', function () { show(-1); });
-    controls.appendChild(every);
-    function show(chosen) {
-      sections.forEach(function (section, at) {
-        section.hidden = chosen !== -1 ? chosen !== at : false;
-        buttons[at].setAttribute('aria-pressed', String(chosen === at));
-      });
-      every.setAttribute('aria-pressed', String(chosen === -1));
-    }
-    pictures.insertBefore(controls, pictures.firstChild);
-    show(0);
-  }
-
   function addCopy(command) {
     var text = command.querySelector('pre');
     var button = made('button', 'Copy', {type: 'button', 'aria-label': 'Copy: ' + text.textContent});
@@ -91,11 +58,17 @@ std::string_view run_page_script() {
     command.appendChild(button);
   }
 
+  // A link to a story opens it.
+  function openTarget() {
+    var story = location.hash.indexOf('#story') === 0 ? document.querySelector(location.hash) : null;
+    if (story) story.open = true;
+  }
+  window.addEventListener('hashchange', openTarget);
+  openTarget();
   all('#results').forEach(addFilter);
-  all('.pictures').forEach(addSwitch);
+  addSwitches('.pictures', '.picture');
   all('.command').forEach(addCopy);
-}());
-)js";
+)js");
 }
 
 }  // namespace lockstep::reports

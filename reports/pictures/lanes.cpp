@@ -12,22 +12,37 @@ namespace lockstep::reports {
 namespace {
 
 constexpr size_t kColumnsOfPaper = 80, kRoomLeast = 8;
-constexpr double kTimeWide = 620, kRowHigh = 22, kLaneGap = 8, kSpanLeast = 2;
-constexpr int kTicks = 4;
 
-// Three significant digits are enough for an axis.
-std::string tick_text(double time) {
-  if (std::abs(time) >= 1000) return with_commas(std::llround(time));
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", time);
-  return text;
+// The column at which a time is.
+size_t place_of(double time, const Scale& scale, size_t room) {
+  return static_cast<size_t>(scale.at(time) * static_cast<double>(room));
 }
 
-// A span as characters: the sign of its mark, as in a grid.
-std::string body_of(const Lanes::Span& span, size_t columns, const Style& style) {
-  const auto sign = span.mark == Mark::plain ? "█" : sign_of(span.mark);
+// The first column of a run and the one behind its last; what it is called.
+struct PlacedRun {
+  size_t from, to;
+  std::string name;
+};
+
+// "[█w5█]": the sign of each part's mark; brackets, and the name, where there is room for them.
+std::string run_text(const std::vector<Lanes::Span>& row, const Run& run, const PlacedRun& is,
+                     const Scale& scale, size_t room, const Style& style) {
+  const size_t wide = is.to - is.from, inner = wide > 2 ? wide - 2 : 0;
+  const auto name = width(is.name) <= inner ? is.name : std::string();
+  const size_t name_at = is.from + 1 + (inner - width(name)) / 2;
   std::string out;
-  for (size_t i = 0; i < columns; ++i) out += shown(sign, style);
+  size_t span = run.begin;
+  for (size_t at = is.from; at < is.to; ++at) {
+    while (span + 1 < run.end && place_of(row[span + 1].from, scale, room) <= at) ++span;
+    if (!name.empty() && at == name_at) {
+      out += name;
+      at += width(name) - 1;
+    } else if (inner > 0 && (at == is.from || at + 1 == is.to)) {
+      out += at == is.from ? "[" : "]";
+    } else {
+      out += shown(row[span].mark == Mark::plain ? "█" : sign_of(row[span].mark), style);
+    }
+  }
   return out;
 }
 
@@ -35,16 +50,16 @@ std::string row_text(const std::vector<Lanes::Span>& row, const Scale& scale, si
                      const Label& label, const Style& style) {
   std::string out;
   size_t at = 0;
-  for (const auto& span : row) {
-    const auto place = [&](double time) {
-      return static_cast<size_t>(scale.at(time) * static_cast<double>(room));
-    };
-    const size_t from = std::max(at, std::min(room - 1, place(span.from)));
-    const size_t to = std::max(from + 1, place(span.to));
+  for (const auto& run : runs_of(row)) {
+    const size_t from = std::max(at, place_of(row[run.begin].from, scale, room));
     if (from >= room) break;
+    const size_t to =
+        std::min(room, std::max(from + 1, place_of(row[run.end - 1].to, scale, room)));
     out += std::string(from - at, ' ') +
-           coloured_as(body_of(span, std::min(to, room) - from, style), label, style);
-    at = std::min(to, room);
+           coloured_as(run_text(row, run, {from, to, shown(row[run.begin].text, style)}, scale,
+                                room, style),
+                       label, style);
+    at = to;
   }
   return out;
 }
@@ -57,11 +72,49 @@ std::vector<std::vector<Lanes::Span>> rows_of(const Lanes::Lane& lane) {
                    [](const auto& a, const auto& b) { return a.from < b.from; });
   std::vector<std::vector<Lanes::Span>> rows;
   for (auto& span : spans) {
-    const auto free = std::find_if(rows.begin(), rows.end(),
-                                   [&](const auto& row) { return row.back().to <= span.from; });
+    rows.resize(std::max(rows.size(), span.row));
+    const auto free =
+        std::find_if(rows.begin() + static_cast<std::ptrdiff_t>(span.row), rows.end(),
+                     [&](const auto& row) { return row.empty() || row.back().to <= span.from; });
     (free == rows.end() ? rows.emplace_back() : *free).push_back(std::move(span));
   }
   return rows;
+}
+
+std::vector<Run> runs_of(const std::vector<Lanes::Span>& row) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < row.size(); ++i)
+    if (i > 0 && row[i].from == row[i - 1].to && row[i].text == row[i - 1].text)
+      runs.back().end = i + 1;
+    else
+      runs.push_back({i, i + 1});
+  return runs;
+}
+
+std::string text_of(const std::vector<Lanes::Span>& row, const Run& run) {
+  return row[run.begin].text + sign_of(row[run.end - 1].mark);
+}
+
+std::vector<double> ticks_of(const Scale& scale, size_t most) {
+  const double length = scale.most - scale.least;
+  if (length <= 0 || most == 0) return {scale.least};
+  const double power = std::pow(10, std::floor(std::log10(length / static_cast<double>(most))));
+  double step = power;
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    step = factor * power;
+    if (length / step <= static_cast<double>(most)) break;
+  }
+  std::vector<double> ticks;
+  for (double tick = std::ceil(scale.least / step) * step; tick <= scale.most; tick += step)
+    ticks.push_back(tick);
+  return ticks;
+}
+
+std::string tick_text(double time) {
+  if (std::abs(time) >= 1000) return with_commas(std::llround(time));
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", time);
+  return text;
 }
 
 std::string lanes_text(const Lanes& lanes, const Style& style) {
@@ -72,7 +125,7 @@ std::string lanes_text(const Lanes& lanes, const Style& style) {
   const size_t taken = label_columns + 4;
   const size_t room = all > taken + kRoomLeast ? all - taken : kRoomLeast;
   const auto scale = scale_of(lanes);
-  const auto first = number_text(scale.least), last = number_text(scale.most);
+  const auto first = tick_text(scale.least), last = tick_text(scale.most);
   std::string out = "  " + padded(shown(lanes.time_axis, style), label_columns) + "  " + first;
   if (const size_t used = width(first) + width(last); used < room)
     out += std::string(room - used, ' ') + last;
@@ -85,48 +138,6 @@ std::string lanes_text(const Lanes& lanes, const Style& style) {
       name.clear();
     }
   }
-  return out;
-}
-
-Drawing drawn(const Lanes& lanes) {
-  Drawing out;
-  std::vector<Label> labels{{lanes.time_axis}};
-  for (const auto& lane : lanes.lanes) labels.push_back(lane.label);
-  const double left = kMargin + kShapeColumn + widest(labels) + 12;
-  const double top = kMargin + kLineHeight;
-  const auto scale = scale_of(lanes);
-  const auto x = [&](double time) { return left + kTimeWide * scale.at(time); };
-  Markup boxes;
-  double y = top;
-  for (const auto& lane : lanes.lanes) {
-    add_label(boxes, lane.label, y + kRowHigh / 2);
-    const auto rows = rows_of(lane);
-    for (const auto& row : rows) {
-      for (const auto& span : row) {
-        const double wide = std::max(kSpanLeast, x(span.to) - x(span.from));
-        add_box(boxes, x(span.from), y + 1, wide, kRowHigh - 2,
-                "cell " + class_of(lane.label) + class_of(span.mark));
-        const auto text = span.text + sign_of(span.mark);
-        if (pixels(text) + 6 <= wide)
-          add_text(boxes, text, x(span.from) + wide / 2, y + kRowHigh / 2, "middle");
-      }
-      y += kRowHigh;
-    }
-    y += (rows.empty() ? kRowHigh : 0) + kLaneGap;
-  }
-  add_text(out.marks, lanes.time_axis, kMargin + kShapeColumn, kMargin + 10, "start", "axis");
-  double free = 0;
-  for (int tick = 0; tick <= kTicks; ++tick) {
-    const double time = scale.least + (scale.most - scale.least) * tick / kTicks;
-    add_line(out.marks, x(time), top - 4, x(time), y, "faint");
-    const auto text = tick_text(time);
-    if (x(time) - pixels(text) / 2 < free) continue;
-    free = x(time) + pixels(text) / 2 + 4;
-    add_text(out.marks, text, x(time), kMargin + 10, "middle", "axis");
-  }
-  out.marks.raw(boxes.take());
-  out.wide = left + kTimeWide + 40 + kMargin;
-  out.high = y + kMargin;
   return out;
 }
 

@@ -1,7 +1,7 @@
-// Lanes of time, as characters and as SVG.
+// Lanes of time as characters, and their parts.
 #pragma once
 
-#include "reports/pictures/shapes.h"
+#include "reports/pictures/picture.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {
@@ -10,7 +10,20 @@ namespace lockstep::reports {
 // begin.
 std::vector<std::vector<Lanes::Span>> rows_of(const Lanes::Lane& lane);
 
+// Spans of a row that touch and have one text: [begin, end) of the row.
+struct Run {
+  size_t begin, end;
+};
+std::vector<Run> runs_of(const std::vector<Lanes::Span>& row);
+
+// The text of a run, with the sign of its last span.
+std::string text_of(const std::vector<Lanes::Span>& row, const Run& run);
+
+// Multiples of 1, 2 or 5 times a power of ten on the scale, at most `most` and the first.
+std::vector<double> ticks_of(const Scale& scale, size_t most);
+// Three significant digits are enough for an axis.
+std::string tick_text(double time);
+
 std::string lanes_text(const Lanes& lanes, const Style& style);
-Drawing drawn(const Lanes& lanes);
 
 }  // namespace lockstep::reports

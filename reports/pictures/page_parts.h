@@ -15,6 +15,10 @@ Markup begun_page(const std::string& title, Scripts scripts = Scripts::none,
 // From the end of <main>; `script` is JavaScript, or empty.
 std::string ended_page(Markup html, std::string_view script = "");
 
+// JavaScript that runs `calls` with the functions below: addSwitches(container, item) shows one
+// item of each container at a time, by buttons that have the items' first headings.
+std::string switching_script(std::string_view calls);
+
 void add_table(Markup& html, const DataTable& table);
 
 // Opens an element that readers with a keyboard can scroll, so it can have the focus.
@@ -23,8 +27,9 @@ void open_scrolling(Markup& html, const std::string& name);
 // Text as a terminal shows it.
 void add_lines(Markup& html, const std::vector<std::string>& lines, const std::string& name);
 
-// A picture below a heading ("h2"), with its caption, its key and its numbers. `number` tells the
-// pictures of a page apart.
-void add_picture(Markup& html, const Picture& picture, int number, const char* heading);
+// Pictures below headings ("h2"), each with its caption, its key and its numbers. Each is drawn
+// once for every room that changes it. `number` counts the drawings of a page.
+void add_pictures(Markup& html, const std::vector<Picture>& pictures, int& number,
+                  const char* heading);
 
 }  // namespace lockstep::reports

@@ -103,19 +103,27 @@ std::string fault_of(const Lanes& lanes) {
   return "";
 }
 
-DataTable table_of(const Grid& grid) {
+using Key = std::vector<std::pair<Mark, std::string>>;
+
+std::string words_of(const Cell& cell, const Key& key) {
+  for (const auto& [mark, meaning] : key)
+    if (cell.text.empty() && cell.mark == mark) return meaning;
+  return cell.text + sign_of(cell.mark);
+}
+
+DataTable table_of(const Grid& grid, const Key& key) {
   DataTable table{{grid.column_axis}, {}};
   for (const auto& group : grid.columns)
     for (const auto& name : group.names)
       table.header.push_back(group.title.empty() ? name : group.title + ", " + name);
   for (const auto& row : grid.rows) {
     auto& cells = table.rows.emplace_back(std::vector{row.label.text});
-    for (const auto& cell : row.cells) cells.push_back(cell.text + sign_of(cell.mark));
+    for (const auto& cell : row.cells) cells.push_back(words_of(cell, key));
   }
   return table;
 }
 
-DataTable table_of(const Bars& bars) {
+DataTable table_of(const Bars& bars, const Key&) {
   DataTable table{{"group", "bar", bars.value_axis}, {}};
   for (const auto& group : bars.groups)
     for (const auto& bar : group.bars)
@@ -123,7 +131,7 @@ DataTable table_of(const Bars& bars) {
   return table;
 }
 
-DataTable table_of(const Lines& lines) {
+DataTable table_of(const Lines& lines, const Key&) {
   DataTable table{{lines.column_axis}, {}};
   for (const auto& series : lines.series) table.header.push_back(series.label.text);
   for (size_t column = 0; column < lines.columns.size(); ++column) {
@@ -134,7 +142,7 @@ DataTable table_of(const Lines& lines) {
   return table;
 }
 
-DataTable table_of(const Lanes& lanes) {
+DataTable table_of(const Lanes& lanes, const Key&) {
   DataTable table{{"lane", "from, in " + lanes.time_axis, "to", "what"}, {}};
   for (const auto& lane : lanes.lanes)
     for (const auto& span : lane.spans)
@@ -172,7 +180,7 @@ void check(const Picture& picture) {
 }
 
 DataTable data_table(const Picture& picture) {
-  return std::visit([](const auto& body) { return table_of(body); }, picture.body);
+  return std::visit([&](const auto& body) { return table_of(body, picture.key); }, picture.body);
 }
 
 std::vector<std::string> key_of(const Picture& picture) {
@@ -188,6 +196,8 @@ std::string sign_of(Mark mark) {
   switch (mark) {
     case Mark::plain:
       return "";
+    case Mark::filled:
+      return "●";
     case Mark::repeated:
       return "*";
     case Mark::missing:

@@ -22,8 +22,8 @@ struct Label {
 Label rank_label(int rank);
 
 // The special meaning of a mark, beside its text: each kind has a sign in text, and a hatch or a
-// border in SVG, so that no colour is needed.
-enum class Mark { plain, repeated, missing, wrong };
+// border in SVG, so that no colour is needed. In the order of weight.
+enum class Mark { plain, filled, repeated, missing, wrong };
 
 struct Cell {
   std::string text;
@@ -83,13 +83,15 @@ struct Lines {
   Scale range = {};  // shown at least: several pictures may have one scale
 };
 
-// A picture of what happened when: spans of time in lanes, on one axis. Spans of a lane that
-// overlap are drawn below each other.
+// A picture of what happened when: spans of time, or bricks of some size, in lanes on one axis.
+// Spans of a lane that overlap are drawn below each other. Spans that touch and have one text are
+// one to the reader, whose parts have marks of their own.
 struct Lanes {
   struct Span {
     double from = 0, to = 0;
     std::string text;
     Mark mark = Mark::plain;
+    size_t row = 0;  // of its lane; a row below where that is taken
   };
   struct Lane {
     Label label;
@@ -104,6 +106,7 @@ struct Picture {
   std::string caption;  // the finding, one sentence
   std::variant<Grid, Bars, Lines, Lanes> body;
   std::vector<std::pair<Mark, std::string>> key = {};  // the meanings of the marks it has
+  bool is_beside = false;  // beside the one before it, where a page has room
 };
 
 // Above this a picture shows nothing: aggregate.h draws neighbours as one.
@@ -115,7 +118,8 @@ size_t mark_count(const Picture& picture);
 // the wrong length, no mark, too many, values that are infinite, no caption, a mark without a key.
 void check(const Picture& picture);
 
-// The numbers of a picture as a table; every row has as many cells as `header`.
+// The numbers of a picture as a table; every row has as many cells as `header`. A cell that is a
+// mark alone has the mark's meaning.
 struct DataTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;

@@ -1,5 +1,6 @@
 #include "reports/pictures/shapes.h"
 
+#include "harness/base/text.h"
 #include "reports/style.h"
 
 #include <algorithm>
@@ -42,6 +43,8 @@ std::string class_of(Mark mark) {
   switch (mark) {
     case Mark::plain:
       return "";
+    case Mark::filled:
+      return " filled";
     case Mark::repeated:
       return " hatched";
     case Mark::missing:
@@ -58,9 +61,15 @@ double widest(const std::vector<Label>& labels) {
   return wide;
 }
 
-void add_label(Markup& svg, const Label& label, double y) {
-  add_shape(svg, label, kMargin + 6, y);
-  add_text(svg, label.text, kMargin + kShapeColumn, y, "start");
+double label_column(const std::vector<Label>& labels) {
+  const bool has_shapes = std::any_of(labels.begin(), labels.end(),
+                                      [](const auto& label) { return label.rank != kNobody; });
+  return has_shapes ? kShapeColumn : 0;
+}
+
+void add_label(Markup& svg, const Label& label, double x, double y) {
+  add_shape(svg, label, x - kShapeColumn + 6, y);
+  add_text(svg, label.text, x, y, "start");
 }
 
 void add_shape(Markup& svg, const Label& label, double x, double y) {
@@ -97,12 +106,33 @@ void add_shape(Markup& svg, const Label& label, double x, double y) {
   }
 }
 
+std::vector<std::string> lines_within(const std::string& text, double room) {
+  std::vector<std::string> lines;
+  for (const auto& word : split(text, ' '))
+    if (lines.empty() || pixels(lines.back() + " " + word) > room)
+      lines.push_back(word);
+    else
+      lines.back() += " " + word;
+  return lines;
+}
+
 void add_text(Markup& svg, const std::string& text, double x, double y, const char* anchor,
               const std::string& its_class) {
   Markup::Attributes attributes{
       {"x", coordinate(x)}, {"y", coordinate(y + 4.5)}, {"text-anchor", anchor}};
   if (!its_class.empty()) attributes.emplace_back("class", its_class);
   svg.element("text", attributes, text);
+}
+
+void add_upright_text(Markup& svg, const std::string& text, double x, double y,
+                      const std::string& its_class) {
+  const auto at = coordinate(x) + " " + coordinate(y);
+  svg.element("text",
+              {{"x", coordinate(x)},
+               {"y", coordinate(y)},
+               {"class", its_class},
+               {"transform", "rotate(-90 " + at + ")"}},
+              text);
 }
 
 void add_line(Markup& svg, double x1, double y1, double x2, double y2, const char* its_class) {

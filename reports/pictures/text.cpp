@@ -1,6 +1,7 @@
 #include "reports/pictures/text.h"
 
 #include "reports/fit.h"
+#include "reports/pictures/blocks.h"
 #include "reports/pictures/lanes.h"
 #include "reports/pictures/plot_text.h"
 
@@ -12,75 +13,25 @@ namespace {
 
 constexpr size_t kColumnsOfPaper = 100;  // where there is no terminal
 
-// The columns of a grid that stand in one block: [begin, end), by group.
-struct Part {
-  const Grid::Columns* group;
-  size_t begin, end;  // among all columns
-  size_t first;       // of the group's columns
-};
-using Block = std::vector<Part>;
-
-struct Widths {
-  size_t label = 0;
-  std::vector<size_t> columns;
-};
-
 std::string cell_text(const Cell& cell) {
   return cell.text + sign_of(cell.mark);
 }
 
-Widths widths_of(const Grid& grid, const Style& style) {
-  Widths widths{width(grid.column_axis), {}};
-  const auto seen = [&](const std::string& text) { return width(shown(text, style)); };
+GridWidths widths_of(const Grid& grid, const Style& style) {
+  const auto seen = [&](const std::string& text) {
+    return static_cast<double>(width(shown(text, style)));
+  };
+  GridWidths widths{.label = seen(grid.column_axis), .between_columns = 2, .between_groups = 5};
   for (const auto& row : grid.rows) widths.label = std::max(widths.label, seen(row.label.text));
-  for (const auto& group : grid.columns)
+  for (const auto& group : grid.columns) {
+    widths.titles.push_back(seen(group.title));
     for (const auto& name : group.names) {
       auto& widest = widths.columns.emplace_back(seen(name));
       for (const auto& row : grid.rows)
         widest = std::max(widest, seen(cell_text(row.cells[widths.columns.size() - 1])));
     }
-  return widths;
-}
-
-constexpr size_t kBetweenColumns = 2, kBetweenGroups = 5;
-
-size_t width_of(const Widths& widths, size_t begin, size_t end) {
-  size_t sum = 0;
-  for (size_t column = begin; column < end; ++column)
-    sum += widths.columns[column] + (column > begin ? kBetweenColumns : 0);
-  return sum;
-}
-
-// The width of a part, at least that of its title.
-size_t width_of(const Part& part, const Widths& widths, const Style& style) {
-  return std::max(width_of(widths, part.begin, part.end), width(shown(part.group->title, style)));
-}
-
-// As many groups side by side as fit; a group that is too wide alone is broken between columns.
-std::vector<Block> blocks_of(const Grid& grid, const Widths& widths, const Style& style) {
-  const size_t all = style.columns == 0 ? kColumnsOfPaper : style.columns;
-  const size_t taken = 4 + widths.label;
-  const size_t room = all > taken ? all - taken : 0;
-  std::vector<Block> blocks;
-  size_t used = 0, column = 0;
-  for (const auto& group : grid.columns) {
-    const size_t end = column + group.names.size();
-    const size_t first_of_group = column;
-    while (column < end) {
-      size_t last = end;
-      while (last > column + 1 && width_of({&group, column, last, 0}, widths, style) > room) --last;
-      const Part part{&group, column, last, column - first_of_group};
-      const size_t wide = width_of(part, widths, style);
-      if (blocks.empty() || used + kBetweenGroups + wide > room) {
-        blocks.emplace_back();
-        used = 0;
-      }
-      used += wide + (blocks.back().empty() ? 0 : kBetweenGroups);
-      blocks.back().push_back(part);
-      column = last;
-    }
   }
-  return blocks;
+  return widths;
 }
 
 std::string trimmed(std::string text) {
@@ -90,7 +41,11 @@ std::string trimmed(std::string text) {
 
 std::string in_mark(const std::string& text, Mark mark, const Style& style) {
   if (mark == Mark::plain) return text;
-  return coloured(text, mark == Mark::wrong ? Colour::red : Colour::yellow, style);
+  return coloured(text,
+                  mark == Mark::wrong    ? Colour::red
+                  : mark == Mark::filled ? Colour::green
+                                         : Colour::yellow,
+                  style);
 }
 
 class GridText {
@@ -99,8 +54,9 @@ class GridText {
       : grid_(grid), style_(style), widths_(widths_of(grid, style)) {}
 
   std::string text() const {
+    const double all = static_cast<double>(style_.columns == 0 ? kColumnsOfPaper : style_.columns);
     std::string out;
-    for (const auto& block : blocks_of(grid_, widths_, style_)) {
+    for (const auto& block : blocks_of(grid_, widths_, all - 4 - widths_.label)) {
       if (!out.empty()) out += "\n";
       out += block_text(block);
     }
@@ -108,56 +64,56 @@ class GridText {
   }
 
  private:
+  std::string label(const std::string& text) const {
+    return padded(shown(text, style_), static_cast<size_t>(widths_.label));
+  }
+
   template <class PartText>
-  std::string line(const std::string& label, const Block& block, const PartText& text) const {
-    std::string out = "  " + label + "  ";
+  std::string line(const std::string& begin, const GridBlock& block, const PartText& text) const {
+    std::string out = "  " + begin + "  ";
     for (const auto& part : block) {
       if (&part != &block.front()) out += shown("  │  ", style_);
-      out += padded(text(part), width_of(part, widths_, style_));
+      out += padded(text(part), static_cast<size_t>(part.wide));
     }
     return trimmed(out) + "\n";
   }
 
-  std::string block_text(const Block& block) const {
+  std::string block_text(const GridBlock& block) const {
     std::string out;
-    const bool has_titles = std::any_of(
-        block.begin(), block.end(), [](const Part& part) { return !part.group->title.empty(); });
-    if (has_titles)
-      out += line(std::string(widths_.label, ' '), block,
-                  [&](const Part& part) { return shown(part.group->title, style_); });
-    out +=
-        line(padded(shown(grid_.column_axis, style_), widths_.label), block, [&](const Part& part) {
-          return cells(part, [&](size_t column) {
-            return right(part.group->names[part.first + column - part.begin], column);
-          });
-        });
+    if (has_titles(block))
+      out += line(label(""), block,
+                  [&](const GridPart& part) { return shown(part.group->title, style_); });
+    out += line(label(grid_.column_axis), block, [&](const GridPart& part) {
+      return cells(part, [&](size_t column) {
+        return right(part.group->names[part.first + column - part.begin], column);
+      });
+    });
     for (const auto& row : grid_.rows)
-      out +=
-          line(coloured_as(padded(shown(row.label.text, style_), widths_.label), row.label, style_),
-               block, [&](const Part& part) {
-                 return cells(part, [&](size_t column) {
-                   return in_mark(right(cell_text(row.cells[column]), column),
-                                  row.cells[column].mark, style_);
-                 });
-               });
+      out += line(coloured_as(label(row.label.text), row.label, style_), block,
+                  [&](const GridPart& part) {
+                    return cells(part, [&](size_t column) {
+                      return in_mark(right(cell_text(row.cells[column]), column),
+                                     row.cells[column].mark, style_);
+                    });
+                  });
     return out;
   }
 
   std::string right(const std::string& text, size_t column) const {
-    return right_aligned(shown(text, style_), widths_.columns[column]);
+    return right_aligned(shown(text, style_), static_cast<size_t>(widths_.columns[column]));
   }
 
   template <class CellText>
-  static std::string cells(const Part& part, const CellText& text) {
+  static std::string cells(const GridPart& part, const CellText& text) {
     std::string out;
     for (size_t column = part.begin; column < part.end; ++column)
-      out += (column > part.begin ? std::string(kBetweenColumns, ' ') : "") + text(column);
+      out += (column > part.begin ? "  " : "") + text(column);
     return out;
   }
 
   const Grid& grid_;
   const Style& style_;
-  const Widths widths_;
+  const GridWidths widths_;
 };
 
 std::string body_text(const Grid& grid, const Style& style) {

@@ -11,11 +11,15 @@ class Beliefs(ProgramCase):
     def names(self):
         status, out, _ = self.run_program("demo", "beliefs")
         self.assertEqual(status, 0)
-        return [line.split()[0] for line in out.splitlines()]
+        return [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
 
     def test_the_list(self):
         self.assert_golden("beliefs", self.told("demo", "beliefs"))
         self.assertEqual(self.names(), ["belief-%d" % number for number in range(1, 33)])
+
+    def test_each_says_when_it_is_true(self):
+        _, out, _ = self.run_program("demo", "beliefs")
+        self.assertEqual(len([line for line in out.splitlines() if line.strip().startswith("true when ")]), 32)
 
     def test_the_names_of_version_0_1_are_known(self):
         for before, today in (("claims", "beliefs"), ("claim-30", "belief-30")):

@@ -17,7 +17,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DRIVER = os.path.join(ROOT, ".venv-pages", "bin", "python")
 SKIP = 77
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-WIDTHS = (360, 1280)
+WIDTHS = (360, 768, 1280)
+PAPER = 718  # A4 within Chromium's margins
+READABLE = 0.85  # as large as the text of a picture may be shown, beside 14 pixels
 # Checks pages for screen readers and legibility: all of axe's rules but those of whole sites.
 AXE_OPTIONS = {"resultTypes": ["violations"]}
 
@@ -39,6 +41,19 @@ except ImportError:
     if os.path.exists(DRIVER) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(DRIVER))):
         os.execv(DRIVER, [DRIVER, "-B", *sys.argv])
     skip("no Python here has playwright and axe")
+
+
+# Of each drawing that is shown: its name, how large it is drawn, by how much it is wider than its place, and by how much
+# something in it is outside of it.
+DRAWINGS = """Array.from(document.querySelectorAll('svg')).filter(svg => svg.checkVisibility()).map(svg => {
+  const box = svg.getBoundingClientRect();
+  const place = svg.closest('.drawings').getBoundingClientRect();
+  const outside = Array.from(svg.querySelectorAll('text, rect, line, polyline, polygon, circle')).map(each => {
+    const own = each.getBoundingClientRect();
+    return Math.max(own.right - box.right, box.left - own.left, own.bottom - box.bottom, box.top - own.top);
+  });
+  return [svg.querySelector('title').textContent, svg.getScreenCTM().a, box.right - place.right, Math.max(...outside)];
+})"""
 
 
 class Text(html.parser.HTMLParser):
@@ -96,17 +111,36 @@ class PageCase(ProgramCase):
         self.assertEqual(done, status, out + err)
         return path
 
+    def assert_fits(self, path):
+        for width in (*WIDTHS, PAPER):
+            page, wrong = self.opened(path, width)
+            with self.subTest(width=width):
+                if width == PAPER:
+                    page.emulate_media(media="print")
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, "it scrolls sideways")
+                self.assert_pictures_fit(page)
+                self.assertEqual(wrong, [])
+            page.context.close()
+
     def assert_readable(self, path):
+        self.assert_fits(path)
         for width in WIDTHS:
             for scheme in ("light", "dark"):
                 page, wrong = self.opened(path, width, scheme)
                 with self.subTest(width=width, scheme=scheme):
-                    wide = page.evaluate("document.documentElement.scrollWidth")
-                    self.assertLessEqual(wide, width, "it scrolls sideways")
                     found = Axe().run(page, options=AXE_OPTIONS)
                     self.assertEqual(found.violations_count, 0, found.generate_report())
                     self.assertEqual(wrong, [])
                 page.context.close()
+
+    def assert_pictures_fit(self, page):
+        """Each is whole and readable, in one drawing."""
+        drawings = page.evaluate(DRAWINGS)
+        figures = page.locator("figure").all()
+        self.assertEqual(len(drawings), sum(figure.is_visible() for figure in figures))
+        for name, scale, wider, outside in drawings:
+            self.assertGreaterEqual(scale, READABLE, name)
+            self.assertLessEqual(max(wider, outside), 0.5, name)
 
     def assert_whole_without_scripts(self, path):
         page, wrong = self.opened(path, scripts=False)
@@ -115,8 +149,13 @@ class PageCase(ProgramCase):
         for section in page.locator("main > section").all():
             text = words(section.inner_text())
             self.assertTrue(section.is_visible(), text[:80])
-        for article in page.locator("article, figure, pre").all():
-            self.assertTrue(article.is_visible())
+        for each in page.locator("article, summary").all():
+            self.assertTrue(each.is_visible())
+        for story in page.locator("article > details").all():
+            if story.get_attribute("open") is None:
+                story.locator("summary").first.click()
+        for each in page.locator("figure, pre").all():
+            self.assertTrue(each.is_visible())
         heading = words(page.locator("h1").inner_text())
         self.assertTrue(heading.strip())
         self.assertIn(heading, written)
@@ -126,6 +165,7 @@ class PageCase(ProgramCase):
     def assert_numbers(self, path, run):
         """Every result of run.json is on the page, and nothing else is."""
         page, _ = self.opened(path)
+        page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
         cells = page.locator("#results td").evaluate_all(
             "cells => cells.map(cell => [cell.parentElement.dataset.scenario, cell.dataset.result,"
             " cell.dataset.judged ? Number(cell.dataset.judged) : null, cell.innerText])")
@@ -160,11 +200,23 @@ class Failing(PageCase):
         self.assert_numbers(path, run)
         page, wrong = self.opened(path)
         self.assertGreaterEqual(page.locator("#failures svg").count(), 3)
+        self.follow_links(page)
         self.filter_and_switch(page)
         self.assertEqual(wrong, [])
         report = self.page_of("report", ".lockstep", status=1)
         with open(path, encoding="utf-8") as file, open(report, encoding="utf-8") as other:
             self.assertEqual(self.figures(file.read()), self.figures(other.read()), "a stored run has the same pictures")
+
+    def follow_links(self, page):
+        """Of the list of failures: each opens its story, and one is open from the begin."""
+        stories = page.locator("#failures article > details")
+        self.assertEqual([story.get_attribute("open") is not None for story in stories.all()],
+                         [True] + [False] * (stories.count() - 1))
+        links = page.locator("#list a")
+        self.assertEqual(links.count(), stories.count())
+        for number, link in enumerate(links.all()):
+            link.click()
+            self.assertTrue(stories.nth(number).locator(".diagnosis").is_visible())
 
     def filter_and_switch(self, page):
         rows = page.locator("#results tbody tr")
@@ -222,10 +274,43 @@ class Own(PageCase):
         self.assertIn("Which rank drew which sample", page.locator("#histories").inner_text())
 
     def test_demonstrations_have_pages_too(self):
-        for demo in (["buffers"], ["hang"], ["overlap"], ["scale", "--set", "world=16"]):
-            path = self.page_of("demo", *demo, status=0)
-            self.assert_readable(path)
-            self.assert_whole_without_scripts(path)
+        _, out, _ = self.run_program("demo")
+        for name in (line.split()[1] for line in out.splitlines()):
+            with self.subTest(name):
+                path = self.page_of("demo", name, *(["--set", "world=16"] if name == "scale" else []), status=0)
+                self.assert_fits(path)
+                self.assert_whole_without_scripts(path)
+
+    def test_a_switch_shows_one_run_or_all(self):
+        path = self.page_of("demo", "buffers", status=0)
+        self.assert_readable(path)
+        page, wrong = self.opened(path)
+        runs = page.locator("article")
+        self.assertEqual([run.is_visible() for run in runs.all()], [True, False, False])
+        beside = page.locator("article:visible .beside").first.locator("figure").all()
+        places = [figure.bounding_box() for figure in beside]
+        self.assertEqual(len(places), 4)
+        self.assertEqual([places[0]["y"], places[2]["y"]], [places[1]["y"], places[3]["y"]], "two by two")
+        self.assertGreater(places[2]["y"], places[0]["y"])
+        page.locator(".runs > .controls button", has_text="not_converted").click()
+        self.assertEqual([run.is_visible() for run in runs.all()], [False, True, False])
+        page.locator(".runs > .controls button", has_text="all").click()
+        self.assertTrue(all(run.is_visible() for run in runs.all()))
+        self.assertEqual(wrong, [])
+
+    def test_a_site_links_all_of_its_pages(self):
+        folder = os.path.join(self.folder, "site")
+        done, out, err = self.run_program("demo", "all", "--html", folder)
+        self.assertEqual((done, out), (0, ""), err)
+        index = os.path.join(folder, "index.html")
+        self.assert_readable(index)
+        page, _ = self.opened(index)
+        linked = [link.get_attribute("href") for link in page.locator("a").all()]
+        self.assertEqual(sorted(linked + ["index.html"]), sorted(os.listdir(folder)))
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                for address in re.findall(r'href="([^"]*)"', file.read()):
+                    self.assertIn(address, os.listdir(folder), name)
 
 
 class Recorded(PageCase):

@@ -99,7 +99,7 @@ class Talking(DemoCase):
             ["sampler", "--set", "world=2", "--set", "world=3"], ["sampler", "--set", "drop_last=true", "--set", "samples=1"],
             ["sampler", "--wrong", "set_epoch"], ["sampler", "--open"], ["sampler", "--html", "no/such/x"],
             ["sampler", "--tier", "launched"], ["sampler", "--tier", "sim,cold"], ["sampler", "--subject", "pytroch"],
-            ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"],
+            ["all"], ["all", "--html", "x", "--wrong", "y"], ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"],
             ["faults", "--set", "samples=[2,1]"])))
 
 
@@ -116,14 +116,16 @@ class Pages(DemoCase):
                 page.feed(text)
                 finding = " ".join(out.split("\n\n")[0].split())
                 self.assertIn(finding, page.text)
-                self.assertEqual(page.count("script") + page.count("link") + page.count("img"), 0)
+                self.assertEqual((page.count("script"), page.count("link") + page.count("img")), (1, 0))
                 self.assertFalse([tag for tag, attributes in page.tags if {"src", "href", "onclick"} & set(attributes)])
-                self.assertGreater(page.count("svg"), 0)
-                self.assertEqual(page.count("svg"), page.count("details"))
-                self.assertLess(len(text), 200_000)
+                self.assertEqual(page.count("figure"), page.count("details"))
+                self.assertGreaterEqual(page.count("svg"), page.count("figure"))
+                for mistake in self.mistakes_of(name):
+                    self.assertIn("demo %s %s--wrong %s" % (name, "--set world=16 " if name == "scale" else "", mistake), page.text)
+                self.assertLess(len(text), 1_000_000)
 
     def test_real_processes_give_the_same_picture(self):
-        for name in set(self.names()) - set(IN_VIRTUAL_TIME):
+        for name in set(self.names()) - set(IN_VIRTUAL_TIME) - {"hang"}:  # which hangs until the deadline
             forked = self.told("demo", name, "--tier", "cold").split("\n", 1)[1]
             self.assertEqual(forked, self.golden("demo_" + name).split("\n", 1)[1])
 

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 namespace lockstep {
@@ -36,9 +37,8 @@ TEST(Beliefs, HoldExactlyWhereTheirConditionIsMet) {
     const auto run = played(belief);
     EXPECT_EQ(run.verdict.kind, Verdict::Kind::pass) << belief.name << ": " << text_of(run.verdict);
     const auto finding = finding_of(belief, run);
-    const auto number = belief.name.substr(belief.name.find('-') + 1);
-    EXPECT_TRUE(finding.starts_with("Belief " + number + " fails ")) << finding;
-    EXPECT_NE(finding.find("; it holds "), std::string::npos) << finding;
+    EXPECT_TRUE(finding.starts_with("\"" + belief.lesson + "\" fails ")) << finding;
+    EXPECT_NE(finding.find(" and holds "), std::string::npos) << finding;
   }
 }
 
@@ -49,7 +49,7 @@ TEST(Beliefs, FailInBothRunsWhereTheConditionIsNeverMet) {
     EXPECT_EQ(run.verdict.findings.front().pattern, "belief_fails") << belief.name;
     const auto finding = finding_of(belief, run);
     EXPECT_NE(finding.find(" fails "), std::string::npos) << finding;
-    EXPECT_NE(finding.find("; it fails "), std::string::npos) << finding;
+    EXPECT_NE(finding.find(" and fails "), std::string::npos) << finding;
   }
 }
 
@@ -66,7 +66,7 @@ TEST(Beliefs, HoldInBothRunsWhereTheConditionIsAlwaysMet) {
     EXPECT_EQ(run.verdict.findings.front().pattern, "belief_holds") << belief.name;
     const auto finding = finding_of(belief, run);
     EXPECT_NE(finding.find(" holds "), std::string::npos) << finding;
-    EXPECT_NE(finding.find("; it holds "), std::string::npos) << finding;
+    EXPECT_NE(finding.find(" and holds "), std::string::npos) << finding;
   }
 }
 
@@ -83,12 +83,13 @@ TEST(Beliefs, HoldOrFailByTheirConditionInTheSmallestAndTheLargestWorld) {
 }
 
 TEST(Beliefs, AreDrawnWithinEightyColumnsAndOnAPage) {
+  std::map<std::string, int> answers;
   for (const auto& belief : beliefs()) {
     const auto run = played(belief);
     const auto story = belief.show(run.c, run.history);
     ASSERT_EQ(story.pictures.size(), 2U) << belief.name;
     ASSERT_TRUE(story.question) << belief.name;
-    EXPECT_EQ(story.question->answer, "no") << belief.name;
+    ++answers[story.question->answer];
     for (const auto& picture : story.pictures) {
       for (const auto& line : split(reports::text_of(picture, {.columns = 80}), '\n'))
         EXPECT_LE(reports::width(line), 80U) << line;
@@ -96,6 +97,9 @@ TEST(Beliefs, AreDrawnWithinEightyColumnsAndOnAPage) {
           {.title = "t", .finding = "f", .text = "", .pictures = {picture}, .command = "c"}));
     }
   }
+  EXPECT_GE(answers["yes"], 12);  // so that nobody learns the answer instead of the belief
+  EXPECT_GE(answers["no"], 12);
+  EXPECT_EQ(answers.size(), 2U);
 }
 
 // Numbers that were computed by hand.
@@ -103,7 +107,11 @@ TEST(Beliefs, HaveTheNumbersOfPaperAndPencil) {
   const auto says = [](size_t number) {
     const auto all = beliefs();
     const auto& belief = all.at(number - 1);
-    return finding_of(belief, played(belief));
+    const auto run = played(belief);
+    std::string captions;
+    for (const auto& picture : belief.show(run.c, run.history).pictures)
+      captions += picture.caption + "\n";
+    return captions;
   };
   const std::vector<std::pair<size_t, const char*>> known{
       {1, "12 drawn of 10, 10 distinct"},

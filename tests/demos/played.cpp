@@ -37,7 +37,7 @@ Played played(const Demo& demo, const Demo::Values& values, const std::string& m
   Played out{.c = demo.case_of(values, mistake), .history = {}, .verdict = {}};
   out.history = tier.play(demo.scenario, out.c, {"lockstep", "sim", "memory"},
                           {.time_limit = std::chrono::seconds(110)});
-  out.verdict = judge(demo.scenario, out.c, out.history);
+  out.verdict = judge(demo.judged_with(mistake), out.c, out.history);
   return out;
 }
 

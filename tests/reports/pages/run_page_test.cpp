@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <pugixml.hpp>
 
+#include <algorithm>
 #include <set>
 
 namespace lockstep::reports {
@@ -60,8 +61,8 @@ TEST(RunPage, BeginsWithWhatWasNotChecked) {
   const auto document = parsed(html);
   EXPECT_LT(html.find("id=\"not-checked\""), html.find("id=\"failures\""));
   const auto text = text_of(document.select_node("//ul[@id='not-checked']").node());
-  EXPECT_NE(text.find("Skipped 1 scenario in a setting"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 scenario in a setting could not be judged"), std::string::npos) << text;
+  EXPECT_NE(text.find("Skipped 1 result"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 result could not be judged"), std::string::npos) << text;
 }
 
 TEST(RunPage, HasAllPartsOfEveryStory) {
@@ -82,11 +83,55 @@ TEST(RunPage, HasAllPartsOfEveryStory) {
 TEST(RunPage, OpensTheFailuresPictureAndNumbersEachOnce) {
   const auto document = parsed(run_page({.run = every_kind()}));
   EXPECT_GE(count(document, "//article[contains(@class,'failure')]//svg"), 1U);
-  EXPECT_EQ(count(document, "//details//svg"), 0U);
+  EXPECT_EQ(count(document, "//details[summary/h3]"), 6U);
+  EXPECT_EQ(count(document, "//details[summary/h3][@open]"), 1U);
+  EXPECT_EQ(count(document, "(//details[summary/h3])[1][@open]"), 1U);
   std::set<std::string> ids;
   for (const auto& node : document.select_nodes("//*[@id]"))
     EXPECT_TRUE(ids.insert(node.node().attribute("id").value()).second)
         << node.node().attribute("id").value();
+}
+
+TEST(RunPage, ListsWhatDoesNotHoldBeforeAnyStoryAndLinksEach) {
+  const auto document = parsed(run_page({.run = every_kind()}));
+  const auto links = document.select_nodes("//section[@id='verdict']//div[@id='list']//a");
+  EXPECT_EQ(links.size(), 6U);
+  for (const auto& link : links) {
+    const auto target = std::string(link.node().attribute("href").value()).substr(1);
+    EXPECT_EQ(count(document, ("//section[@id='failures']//*[@id='" + target + "']").c_str()), 1U)
+        << target;
+  }
+  EXPECT_EQ(count(parsed(run_page({.run = run_of({passing()})})), "//div[@id='list']"), 0U);
+}
+
+TEST(RunPage, CountsAScenarioOnceInHoweverManySettings) {
+  auto cold = passing();
+  cold.setting.tier = "cold";
+  auto run = run_of({passing(), cold});
+  run.settings = {passing().setting, cold.setting};
+  const auto text =
+      text_of(parsed(run_page({.run = run})).select_node("//*[@id='verdict']").node());
+  EXPECT_NE(text.find("1 scenario, 2 results: 2 passed"), std::string::npos) << text;
+}
+
+TEST(RunPage, FoldsSkipsByTheirReasons) {
+  std::vector<Result> results;
+  for (const char* reason : {"no GPU", "has no join", "no GPU"}) {
+    results.push_back(of_kind(Result::Kind::skip));
+    results.back().scenario += std::to_string(results.size());
+    results.back().refused = {{reason, 3}, {"another one", 1}};
+  }
+  const auto all = not_checked(run_of(results));
+  const auto skips = std::find_if(all.begin(), all.end(), [](const auto& each) {
+    return each.sentence.starts_with("Skipped");
+  });
+  ASSERT_NE(skips, all.end());
+  EXPECT_EQ(skips->sentence, "Skipped 3 results, for 2 reasons");
+  EXPECT_EQ(skips->reasons, (std::vector<std::string>{"2: no GPU", "1: has no join"}));
+  const auto document = parsed(run_page({.run = run_of(results)}));
+  EXPECT_EQ(count(document, "//ul[@id='not-checked']//details//li"), 2U);
+  const auto heading = text_of(document.select_node("//p[@class='finding']").node());
+  EXPECT_EQ(heading.find("no GPU"), std::string::npos) << heading;
 }
 
 TEST(RunPage, HasACellForEachScenarioAndSetting) {
@@ -188,9 +233,9 @@ TEST(RunPage, SaysThatAllWasCheckedOnlyWhereItWas) {
   auto run = run_of({passing()});
   run.plan = {{.scenario = passing().scenario, .setting = {}, .cases = 400, .pairs = {12, 12}}};
   run.canary = Run::Canary::failed;
-  EXPECT_EQ(not_checked(run), std::vector<std::string>{"Nothing: every planned case was judged."});
+  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Nothing: every planned case was judged."}});
   run.plan[0].cases = 401;
-  EXPECT_EQ(not_checked(run), std::vector<std::string>{"Of 401 planned cases 1 was not judged."});
+  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Of 401 planned cases 1 was not judged."}});
   run.canary = Run::Canary::not_played;
   EXPECT_EQ(not_checked(run).size(), 2U);
 }

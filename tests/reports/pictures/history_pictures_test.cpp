@@ -116,7 +116,7 @@ TEST(HeldPicture, MarksWhatIsUnlikeRankZerosWhereItIsAsked) {
   const auto marked = held_picture(history, {0, "after"}, Differences::marked);
   ASSERT_TRUE(marked);
   EXPECT_NO_THROW(check(*marked));
-  EXPECT_EQ(row_of(*marked, 0), (Texts{"rank 0", "1 2", "?"}));
+  EXPECT_EQ(row_of(*marked, 0), (Texts{"rank 0", "1 2", "not recorded by this rank"}));
   EXPECT_EQ(row_of(*marked, 1), (Texts{"rank 1", "1 3✗", "none✗"}));
   EXPECT_EQ(marked->caption, "0 of 2 records the same on every rank");
   const auto plain = held_picture(history, {0, "after"}, Differences::left_alone);

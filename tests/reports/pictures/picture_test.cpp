@@ -89,6 +89,13 @@ TEST(DataTable, HasEveryNumberOfThePicture) {
   EXPECT_EQ(bars.rows.at(3), (std::vector<std::string>{"after", "rank 0", "4✗"}));
 }
 
+TEST(DataTable, HasTheMeaningOfACellThatIsAMarkAlone) {
+  auto picture = sample_grid();
+  picture.key.emplace_back(Mark::filled, "caught");
+  std::get<Grid>(picture.body).rows[1].cells[0] = {"", Mark::filled};
+  EXPECT_EQ(data_table(picture).rows.at(1).at(1), "caught");
+}
+
 TEST(Scale, IncludesZeroAndEveryValue) {
   const auto scale = scale_of(std::get<Bars>(sample_bars().body));
   EXPECT_EQ(scale.least, -2);
