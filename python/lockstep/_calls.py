@@ -16,6 +16,7 @@ from lockstep_recorder._collectives import Collectives
 from lockstep_recorder._history import History
 from lockstep_recorder._launch import clock
 from lockstep_recorder._records import Recorder
+from lockstep_recorder._training import Training
 
 from . import _inject
 
@@ -136,6 +137,21 @@ class Nowhere:
         self.has_ended = True
 
 
+class Unrecorded(Training):  # type: ignore[misc]
+    """The training of a rank that records nothing: which of its backward passes send gradients."""
+
+    def record_parameters(self, *_: Any, **__: Any) -> None:
+        pass
+
+    record_terms = take = record_parameters
+
+    def before_backward(self, model: Any) -> tuple[Any, dict[str, Any]]:
+        return None, {}
+
+    def end_backward(self, model: Any, *_: Any) -> None:
+        model.kind = None
+
+
 @dataclass(frozen=True)
 class Recording:
     """The recording of a test: its folder, and what goes into it."""
@@ -155,7 +171,9 @@ class RankRecorder(Recorder):  # type: ignore[misc]
         history = Nowhere() if recording is None else History(
             folder, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(), program=name, **about)
         super().__init__(history, (folder, name, given.values_steps, given.perturbed))
-        self.progress, self.rank, self.is_recording = progress, rank, recording is not None
+        self.progress, self.rank, self.is_recording, self.is_known_to_dynamo = progress, rank, recording is not None, True
+        if not self.is_recording:
+            self.training = Unrecorded(self)
         self.planned: dict[int, tuple[str, float]] = {}  # Failures of collectives, by number.
         self.collectives = Issued(self)
         progress.write(rank, {"groups": {}})
@@ -165,7 +183,8 @@ class RankRecorder(Recorder):  # type: ignore[misc]
     def fact(self, name: str, **values: Any) -> None:
         if name == "call":
             self.collectives.site = values["at"]
-        super().fact(name, **values)
+        if self.is_recording:
+            super().fact(name, **values)
 
     def digests(self, owner: str, role: str, named: Any) -> None:
         if self.is_recording:
@@ -179,11 +198,12 @@ def install() -> None:
     """Puts the recorder's hooks into PyTorch, which do nothing in a process that is no rank."""
     if _state.recorder is None:
         off = object.__new__(Recorder)
-        off.generator, off.is_known_to_dynamo, off.history = None, True, Nowhere()
+        off.generator, off.is_known_to_dynamo, off.history = None, False, Nowhere()
         off.history.has_ended = True
         _state.recorder = off
         _inject.install()
         _install.install()
+        off.is_on()  # Has torch._dynamo pass over the hooks, in all ranks that are forked from this process.
 
 
 def begin(recorder: RankRecorder) -> None:

@@ -91,13 +91,13 @@ class OfRank:
     """The state of a rank that does not run, of which Python has one in a process. PyTorch's generator, default dtype and the
     environment are exchanged by the library."""
 
-    def __init__(self, is_captured: bool) -> None:
+    def __init__(self, is_captured: bool, generators: Generators) -> None:
         self.thread = 0
         self.printed = {name: Printed() for name in ("stdout", "stderr")} if is_captured else {}
         held = [getattr(place, name) for place, name in SWAPPED]
         self.values = [copy.copy(value) if isinstance(value, (dict, list, types.SimpleNamespace)) else value for value in held]
         self.values[:len(self.printed)] = self.printed.values()
-        self.generators = Generators()
+        self.generators = copy.copy(generators)
 
     def swap(self) -> None:
         """Exchanges attributes with the process's."""
@@ -121,7 +121,8 @@ class Turns:
 
     def __init__(self, size: int, perform: Callable[[int], Outcome | None], running: mmap.mmap, is_captured: bool) -> None:
         self.perform, self.running = perform, running
-        self.ranks = [OfRank(is_captured) for _ in range(size)]
+        generators = Generators()
+        self.ranks = [OfRank(is_captured, generators) for _ in range(size)]
         self.outcomes: list[Outcome | None] = [None] * size
         self.finished: list[int] = []  # In their order.
 

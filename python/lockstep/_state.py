@@ -110,6 +110,14 @@ class State:
         return own
 
 
+def has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def children_of(task: str) -> list[str]:
     try:
         with open(f"/proc/self/task/{task}/children", "rb", buffering=0) as file:
@@ -123,7 +131,7 @@ def running() -> set[str]:
     multiprocessing.active_children()  # Waits for those that have ended.
     none_of_a_test = threading.main_thread().__class__, threading._DummyThread  # Of C++, as simulated ranks are.
     found = {f"the thread {thread.name}" for thread in threading.enumerate() if not isinstance(thread, none_of_a_test)}
-    for pid in [pid for task in os.listdir("/proc/self/task") for pid in children_of(task)]:
+    for pid in [pid for task in (os.listdir("/proc/self/task") if has_children() else ()) for pid in children_of(task)]:
         found.add(f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})")
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
