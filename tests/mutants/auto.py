@@ -89,6 +89,7 @@ class Player:
 
     def __init__(self, tree, programs, seed, timeout):
         self.tree, self.programs, self.seed, self.timeout = tree, programs, seed, timeout
+        self.limit = None  # of one process; without a mutant none
         self.map = tree.folder / "build/reached"
 
     def process(self, number, *command):
@@ -96,7 +97,7 @@ class Player:
         environment = os.environ | {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANTS_REACHED": str(self.map)}
         try:
             done = subprocess.run([str(part) for part in command], env=environment, cwd=self.tree.folder, text=True,
-                                  errors="replace", timeout=self.timeout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                  errors="replace", timeout=self.limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             return done.returncode, done.stdout
         except subprocess.TimeoutExpired:
             return None, ""
@@ -106,9 +107,10 @@ class Player:
         report = self.tree.folder / "build/auto-run.json"
         report.unlink(missing_ok=True)
         code, said = self.process(number, self.tree.built / "cli/lockstep", "run", "--tier", "sim", "--seed", self.seed,
-                                  "-x", "-q", "--no-shrink", "--timeout", "10", "--out",
+                                  "-x", "-q", "--no-shrink", "--timeout", "60", "--out",
                                   self.tree.folder / "build/auto-run", "--json", report, *self.tree.how_many)
-        return code, said, json.loads(report.read_text())["results"] if report.exists() else []
+        is_whole = code is not None and report.exists()
+        return code, said, json.loads(report.read_text())["results"] if is_whole else []
 
     def reached(self, play):
         """The numbers of the mutants that this reaches."""
@@ -176,7 +178,7 @@ def main():
     parser.add_argument("--preset", default="release")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--cases")
-    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/auto.json")
     parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -198,12 +200,15 @@ def main():
         arguments.out.write_text(json.dumps(rows, indent=1))
         print(f"{row['caught_by'] or 'SURVIVES':44} {build.mutants[row['number']].key()}", flush=True)
 
+    player.limit = arguments.timeout
     for row in rows:
         row["is_reached"] = row["number"] in reached
         if "caught_by" not in row:
             keep(row, player.scenario_for(row["number"]) if row["is_reached"] else ("", ""))
     left = [row for row in rows if faults.survives(row)]
+    player.limit = None
     suites = player.reached_by_tests() if left else {}
+    player.limit = arguments.timeout
     for row in left:
         keep(row, player.test_for(row["number"], suites))
     print(faults.scores(rows))
