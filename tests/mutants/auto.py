@@ -142,8 +142,9 @@ class Player:
         """The scenario that catches a mutant, and how; nothing where none does."""
         code, said, results = self.run(number)
         for result in results:
-            if result["result"] not in NO_FAILURE:
-                pattern = result["findings"][0]["pattern"] if result["findings"] else ""
+            pattern = result["findings"][0]["pattern"] if result["findings"] else ""
+            # What a seed draws is no matter of the mutant.
+            if result["result"] not in NO_FAILURE and pattern != "label_missed":
                 return result["scenario"], f"{result['result']} {pattern}".strip()
         if code not in (0, 3):
             return "the run itself", "time limit" if code is None else f"exit code {code}"
