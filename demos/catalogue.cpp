@@ -56,7 +56,7 @@ Demo demonstration();
 
 namespace {
 
-// What to see next: what explains a demonstration further, or rests on it.
+// Demonstrations to see next: those that explain one further, or rest on it.
 const std::map<std::string, std::vector<std::string>> kNext{{"sampler", {"collectives", "average"}},
                                                             {"collectives", {"average", "hang"}},
                                                             {"average", {"reference", "uneven"}},

@@ -148,7 +148,7 @@ reports::Grid::Row row_of(const FaultCase& c, const History& h, const reports::L
   return row;
 }
 
-// Those that fewest properties catch come first; of these the ones that one property catches stand
+// Mistakes that the fewest properties catch come first; those that one property catches stand
 // together.
 std::vector<DemoMistake> by_catchers(const FaultCase& c, const History& h) {
   const auto key = [&](const DemoMistake& fault) {

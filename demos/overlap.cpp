@@ -134,7 +134,7 @@ double since(int64_t ns, int64_t begin) {
   return static_cast<double>(ns - begin) / 1000;
 }
 
-// What a rank computes: above what travels.
+// The row of what a rank computes, above the row of what travels.
 void add_computing(reports::Lanes::Lane& lane, const OverlapCase& c, const PassTimes& times) {
   const auto add = [&](int64_t from, int64_t to, const std::string& what) {
     if (from < to) lane.spans.push_back({since(from, times.begin), since(to, times.begin), what});
@@ -148,7 +148,8 @@ void add_computing(reports::Lanes::Lane& lane, const OverlapCase& c, const PassT
   }
 }
 
-// What travels, below it; in the row of what is computed where it waits for all of that.
+// The row of what travels, below it; a bucket is in the row of what is computed where that waits
+// for it.
 void add_sending(reports::Lanes::Lane& lane, const PassTimes& times,
                  const std::vector<Carried>& carried) {
   int64_t free = 0;

@@ -158,7 +158,7 @@ Step step_of(const ScaleCase& c, const History& h, const char* way, int size) {
 struct Measured {
   std::vector<int> sizes;
   std::array<std::vector<Step>, kWays.size()> steps;  // by way, then by size
-  // Of the speed of one rank, whose gradients nobody has to copy.
+  // A percentage of the speed of one rank, whose gradients nobody has to copy.
   double percent(size_t way, size_t size) const {
     return 100 * static_cast<double>(steps[0].front().ns) /
            static_cast<double>(steps[way][size].ns);

@@ -90,7 +90,7 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
   html.close().close();
 }
 
-// Those that fail come before those that could not be judged.
+// Results that fail come before those that could not be judged.
 std::vector<Result> stories_of(const Run& run) {
   std::vector<Result> stories;
   for (const bool failures : {true, false})

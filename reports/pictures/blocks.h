@@ -12,7 +12,7 @@ struct GridWidths {
   std::vector<double> titles;  // of its groups
   double between_columns = 0, between_groups = 0;
 
-  // Of columns of one group, side by side: at least that of its title.
+  // The width of columns of one group, side by side: at least that of its title.
   double of(size_t group, size_t begin, size_t end) const;
 };
 

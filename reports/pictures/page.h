@@ -16,7 +16,7 @@ struct PageRun {
   std::string command;                  // makes the same page again
 };
 
-// What a reader may try next: a command, and a page where there is one beside this one.
+// A command that a reader may try next, and its page where there is one beside this one.
 struct PageLink {
   std::string command, meaning, address = "";
 };

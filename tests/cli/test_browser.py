@@ -43,7 +43,7 @@ except ImportError:
     skip("no Python here has playwright and axe")
 
 
-# Of each drawing that is shown: its name, how large it is drawn, by how much it is wider than its place, and by how much
+# Each drawing that is shown: its name, how large it is drawn, by how much it is wider than its place, and by how much
 # something in it is outside of it.
 DRAWINGS = """Array.from(document.querySelectorAll('svg')).filter(svg => svg.checkVisibility()).map(svg => {
   const box = svg.getBoundingClientRect();
@@ -208,7 +208,7 @@ class Failing(PageCase):
             self.assertEqual(self.figures(file.read()), self.figures(other.read()), "a stored run has the same pictures")
 
     def follow_links(self, page):
-        """Of the list of failures: each opens its story, and one is open from the begin."""
+        """Each line of the list of failures opens its story, and one is open from the beginning."""
         stories = page.locator("#failures article > details")
         self.assertEqual([story.get_attribute("open") is not None for story in stories.all()],
                          [True] + [False] * (stories.count() - 1))

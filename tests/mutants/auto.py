@@ -143,7 +143,7 @@ class Player:
         code, said, results = self.run(number)
         for result in results:
             pattern = result["findings"][0]["pattern"] if result["findings"] else ""
-            # What a seed draws is no matter of the mutant.
+            # A share of labels depends on the seed alone.
             if result["result"] not in NO_FAILURE and pattern != "label_missed":
                 return result["scenario"], f"{result['result']} {pattern}".strip()
         if code not in (0, 3):
