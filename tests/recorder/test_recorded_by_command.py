@@ -38,6 +38,19 @@ if __name__ == "__main__":
     main()
     sys.exit(STATUS)
 """
+SPAWNED_WITH_VARIABLES = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+from torch.utils.data import DataLoader
+
+def train(rank, store):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+    print("rank", rank, "%g" % sum(batch.sum().item() for batch in DataLoader(torch.arange(8.0), batch_size=4, num_workers=1)))
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(train, (sys.argv[1],), 2)
+"""
 FRESH_WORKERS = {"num_workers": 2, "multiprocessing_context": "spawn"}
 
 
@@ -118,6 +131,13 @@ class Recorded(unittest.TestCase):
         self.write("train.py", test_started.SPAWNED)
         result = self.record(peer.PYTHON, "train.py", os.path.join(self.folder, "store"))
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_ranks()
+
+    def test_workers_of_spawned_ranks_that_set_their_variables_are_no_ranks(self):
+        self.write("train.py", SPAWNED_WITH_VARIABLES)
+        result = self.record(peer.PYTHON, "train.py", os.path.join(self.folder, "store"))
+        self.assertEqual((result.returncode, sorted(result.stdout.splitlines())), (0, ["rank 0 28", "rank 1 28"]), result.stderr)
+        self.assertNotIn("lockstep_recorder", result.stderr)
         self.assert_ranks()
 
     def test_a_program_that_starts_the_recorder_is_recorded_once(self):

@@ -45,7 +45,10 @@ def start(folder=None, program=None, rank=None, world=None):
     folder = folder or os.environ.get("LOCKSTEP_RECORD")
     if _state.recorder or not folder:
         return
-    is_launched = any(os.environ.get(each) for each in RANK_VARIABLES)
+    # A process of `multiprocessing` has the variables of a rank that started it, to load data say, and is a rank if it makes a group.
+    is_started = multiprocessing.process.parent_process() is not None or \
+        getattr(multiprocessing.process.current_process(), "_inheriting", False)
+    is_launched = not is_started and any(os.environ.get(each) for each in RANK_VARIABLES)
     if rank is None and is_launched:
         rank = whole_number(*RANK_VARIABLES)
     if world is None:
