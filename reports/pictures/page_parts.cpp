@@ -54,6 +54,7 @@ a { color: var(--ink); }
 @media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; } }
 @media print { body { max-width: none; } details > * { display: block; } .scroll { overflow: visible; }
   details::details-content { display: block; content-visibility: visible; } .controls, button { display: none; }
+  table { font-size: .75rem; } th, td { overflow-wrap: anywhere; padding: .1rem .2rem; }
   [hidden] { display: revert; } article { break-inside: avoid-page; } h2, h3, h4 { break-after: avoid-page; } }
 )css";
 
