@@ -83,6 +83,32 @@ std::vector<std::string> noted_fields(const Failure& failure) {
   return lines;
 }
 
+// Names as one line has room for: those of one struct together, "options (4 fields)", and how many
+// more there are.
+std::vector<std::string> on_one_line(const std::vector<std::string>& paths) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_struct;
+  for (const auto& path : paths) {
+    const auto name = path.substr(0, path.find('.'));
+    if (by_struct.empty() || by_struct.back().first != name) by_struct.push_back({name, {}});
+    by_struct.back().second.push_back(path);
+  }
+  std::vector<std::string> out;
+  size_t columns = 2 + kLabelColumns, left = by_struct.size();
+  for (const auto& [name, fields] : by_struct) {
+    const auto text =
+        fields.size() == 1
+            ? fields.front()
+            : name + " (" + counted(static_cast<int64_t>(fields.size()), "field") + ")";
+    constexpr size_t kRoomForRest = 14;  // "and 10 more"
+    if (columns + width(text) + kRoomForRest > kLineColumns) break;
+    columns += width(text) + 3;
+    out.push_back(text);
+    --left;
+  }
+  if (left > 0) out.push_back("and " + std::to_string(left) + " more");
+  return out;
+}
+
 // The fields not shown so far that may hold anything.
 std::vector<std::string> any_fields(const Failure& failure) {
   const auto fields = fields_that_matter(failure);
@@ -139,7 +165,8 @@ std::vector<std::string> case_lines(const Failure& failure) {
     return labelled("case", texts_of(fields_of(failure.c.value, failure.unlike_default)));
   std::vector<std::string> lines{"  " + shrunk_text(*failure.shrunk)};
   append(lines, noted_fields(failure));
-  if (const auto any = any_fields(failure); !any.empty()) append(lines, labelled("any", any));
+  if (const auto any = any_fields(failure); !any.empty())
+    append(lines, labelled("any", on_one_line(any)));
   if (failure.shrunk->drawn != failure.c.value)
     append(lines, labelled("drawn", texts_of(fields_of(failure.shrunk->drawn,
                                                        failure.shrunk->drawn_unlike_default))));

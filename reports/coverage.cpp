@@ -122,4 +122,10 @@ PairCoverage pairs_at(const At& at) {
   return pairs;
 }
 
+std::string weightiest_reason(const Result& result) {
+  return std::max_element(result.refused.begin(), result.refused.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
 }  // namespace lockstep::reports

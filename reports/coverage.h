@@ -27,4 +27,7 @@ std::vector<RequiredShare> required_shares_at(const At& at);
 ScheduleCounts schedules_at(const At& at);
 PairCoverage pairs_at(const At& at);
 
+// The reason for which most of the refused cases were refused; there is one at least.
+std::string weightiest_reason(const Result& result);
+
 }  // namespace lockstep::reports

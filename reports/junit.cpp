@@ -3,6 +3,7 @@
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "reports/case_text.h"
+#include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/run_text.h"
 #include "reports/story.h"
@@ -141,7 +142,7 @@ void add_outcome(pugi::xml_node test, const Result& result, const Run& run) {
     case Result::Kind::pass:
       return;
     case Result::Kind::skip:
-      return outcome(test, "skipped", "skipped", "", result.refused.begin()->first, "");
+      return outcome(test, "skipped", "skipped", "", weightiest_reason(result), "");
     case Result::Kind::fail:
     case Result::Kind::flaky:
       return outcome(test, "failure", "failures", type_of(result), message, text);

@@ -15,7 +15,7 @@ namespace {
 std::string skipped_text(const Run& run, int64_t skipped) {
   std::map<std::string, int64_t> reasons;
   for (const auto& result : run.results)
-    if (result.kind == Result::Kind::skip) ++reasons[result.refused.begin()->first];
+    if (result.kind == Result::Kind::skip) ++reasons[weightiest_reason(result)];
   std::vector<std::string> parts;
   for (const auto& [reason, count] : reasons)
     parts.push_back(std::to_string(count) + ": " + reason);

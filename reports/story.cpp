@@ -83,13 +83,26 @@ std::vector<std::string> remark_lines(const Finding& remark, const Style& style)
   return lines;
 }
 
+// How the ranks ended, where that and no check fails the result; else empty.
+std::string ending_text(const Result& result) {
+  if (result.claim.empty() || result.setting.tier == "recorded") return "";
+  if (result.kind == Result::Kind::crash) return "it crashed: ";
+  if (result.kind == Result::Kind::hang) return "it hung: ";
+  return result.kind == Result::Kind::leak ? "it left something behind: " : "";
+}
+
+// The rule that ranks must return says nothing of what was asked of them: the claim does.
+std::string headline_of(const Result& result) {
+  return ending_text(result).empty() ? rule_of(result) : result.claim;
+}
+
 // The story of a result without its other signatures.
 std::vector<std::string> story_of_one(const Result& result, const std::string& program,
                                       const Style& style) {
   if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
   const bool certain = result.kind != Result::Kind::inconclusive;
-  std::vector<std::string> lines{(certain ? "✗ " : "? ") + rule_of(result)};
-  lines.push_back("  " + diagnosis_of(result));
+  std::vector<std::string> lines{(certain ? "✗ " : "? ") + headline_of(result)};
+  lines.push_back("  " + ending_text(result) + diagnosis_of(result));
   if (const auto count = count_text(result); !count.empty())
     append(lines, labelled("found in", {count}));
   if (result.failure) append(lines, case_lines(*result.failure));
@@ -146,8 +159,8 @@ std::string count_text(const Result& result) {
 }
 
 StoryParts story_parts(const Result& result, const std::string& program) {
-  StoryParts parts{.rule = rule_of(result),
-                   .diagnosis = diagnosis_of(result),
+  StoryParts parts{.rule = headline_of(result),
+                   .diagnosis = ending_text(result) + diagnosis_of(result),
                    .count = count_text(result),
                    .more = more_text(result),
                    .replay = replay_command(result, program),

@@ -57,7 +57,7 @@ std::string signatures_text(const Result& result) {
 
 std::string cases_text(const Result& result, const Columns& columns) {
   if (result.kind == Result::Kind::skip)
-    return "     " + result.refused.begin()->first +
+    return "     " + weightiest_reason(result) +
            (result.refused.size() == 1
                 ? ""
                 : ", and " +

@@ -147,7 +147,6 @@ class Stage {
     Demonstration out{.demo = demo,
                       .c = c,
                       .result = {.scenario = demo.scenario.name,
-                                 .claim = demo.scenario.claim,
                                  .setting = setting_,
                                  .kind = result_kind(verdict.kind),
                                  .worst = verdict},

@@ -50,20 +50,40 @@ size_t width_of(const std::vector<std::string>& lines) {
   return widest;
 }
 
-// The first `count` columns, a sign for the omitted ones, and what is behind the rows.
-std::vector<std::string> with_columns(const std::vector<Cells>& rows, size_t count,
-                                      const std::string& sign) {
+// The columns in the order in which a narrow terminal loses them, the ranks' last and that of the
+// names never: what a rank holds is the finding, and all else is said about it.
+std::vector<size_t> as_they_go(const Table& table) {
+  const auto importance = [&](size_t column) {
+    const auto& is = table.columns[column];
+    if (is.rank >= 0) return 2;
+    return is.holds == Table::Holds::measure ? 0 : 1;
+  };
+  std::vector<size_t> out;
+  for (size_t column = table.columns.size(); column-- > 1;) out.push_back(column);
+  std::stable_sort(out.begin(), out.end(),
+                   [&](size_t a, size_t b) { return importance(a) < importance(b); });
+  return out;
+}
+
+// The cells without those of some columns, with a sign for them before what is behind the rows.
+std::vector<std::string> without(const std::vector<Cells>& rows, const std::vector<size_t>& columns,
+                                 const std::string& sign) {
   std::vector<Cells> kept;
   for (const auto& row : rows) {
-    kept.emplace_back(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(count));
-    kept.back().insert(kept.back().end(), {sign, row.back()});
+    auto& cells = kept.emplace_back();
+    for (size_t column = 0; column + 1 < row.size(); ++column)
+      if (std::find(columns.begin(), columns.end(), column) == columns.end())
+        cells.push_back(row[column]);
+    cells.insert(cells.end(), {sign, row.back()});
   }
   return in_columns(kept);
 }
 
 // "2 columns left out: ratio, ranks agree", from the headings.
-std::string left_out_text(const Cells& headings, size_t kept) {
-  const Cells names(headings.begin() + static_cast<std::ptrdiff_t>(kept), headings.end() - 1);
+std::string left_out_text(const Cells& headings, std::vector<size_t> columns) {
+  std::sort(columns.begin(), columns.end());
+  Cells names;
+  for (const auto column : columns) names.push_back(headings[column]);
   return std::to_string(names.size()) + (names.size() == 1 ? " column" : " columns") +
          " left out: " + joined(names, ", ");
 }
@@ -93,14 +113,18 @@ std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>&
 std::vector<std::string> lines_of(const Table& table, const Style& style, size_t indent) {
   const auto rows = cells_of(table, style);
   auto lines = in_columns(rows);
-  size_t kept = table.columns.size();
   const auto sign = shown("…", style);
+  const auto order = as_they_go(table);
+  std::vector<size_t> lost;
   const auto is_too_wide = [&] {
     return style.columns > 0 && indent + width_of(lines) > style.columns;
   };
-  while (kept > 1 && is_too_wide()) lines = with_columns(rows, --kept, sign);
-  const bool is_whole = kept == table.columns.size();
-  if (!is_whole) lines.push_back(sign + " " + left_out_text(rows.front(), kept));
+  while (lost.size() < order.size() && is_too_wide()) {
+    lost.push_back(order[lost.size()]);
+    lines = without(rows, lost, sign);
+  }
+  const bool is_whole = lost.empty();
+  if (!is_whole) lines.push_back(sign + " " + left_out_text(rows.front(), lost));
   for (auto& line : lines) {
     line.insert(0, indent, ' ');
     if (!is_whole && &line != &lines.back()) line = cut(line, sign, style.columns);

@@ -28,10 +28,17 @@ TEST(Fit, ATableLosesWholeColumnsAndShowsWhere) {
                    "    fc.bias[0]         -0.5    -0.5    -0.5          0  …",
                    "    fc.weight[0]      0.125    0.25    0.25  8,388,608  …  ◄",
                    "    … 2 columns left out: ratio, ranks agree"}));
-  EXPECT_EQ(fitted(lines_of(table(), {.columns = 30}, 4), {.columns = 30}),
+}
+
+TEST(Fit, RanksAreTheLastColumnsToGo) {
+  EXPECT_EQ(lines_of(table(), {.columns = 38}, 4),
+            (Lines{"    name          rank 0  rank 1  …", "    fc.bias[0]      -0.5    -0.5  …",
+                   "    fc.weight[0]    0.25    0.25  …  ◄",
+                   "    … 4 columns left out: reference, ULP, ratio, ranks agree"}));
+  EXPECT_EQ(fitted(lines_of(table(), {.columns = 24}, 4), {.columns = 24}),
             (Lines{"    name          …", "    fc.bias[0]    …", "    fc.weight[0]  …  ◄",
-                   "    … 6 columns left out:", "      reference, rank 0, rank",
-                   "      1, ULP, ratio, ranks", "      agree"}));
+                   "    … 6 columns left", "      out: reference,", "      rank 0, rank 1,",
+                   "      ULP, ratio, ranks", "      agree"}));
 }
 
 TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace lockstep::reports {
 namespace {
 
@@ -71,13 +73,48 @@ TEST(Terminal, AShrunkCaseIsShownFieldByField) {
   EXPECT_EQ(text().find("  drawn "), std::string::npos);
 }
 
+TEST(Terminal, FieldsThatMayHoldAnythingTakeOneLine) {
+  auto result = samples::shrunk();
+  auto& notes = result.failure->shrunk->notes;
+  for (const char* const name : {"options.a", "options.b", "options.c"})
+    notes.push_back({name, 0, true, ""});
+  for (int i = 0; i < 30; ++i) notes.push_back({"field" + std::to_string(i), 0, true, ""});
+  const auto text = result_text(result, run_of({}), kColumns, {});
+  EXPECT_NE(text.find("\n  any      lr · seed · options (3 fields) · field0 · "), std::string::npos)
+      << text;
+  const auto line = text.substr(text.find("  any "));
+  EXPECT_NE(line.substr(0, line.find('\n')).find(" · and 2"), std::string::npos) << text;
+  EXPECT_EQ(line.find("\n  drawn "), line.find('\n')) << text;
+}
+
+TEST(Terminal, ASkipNamesTheReasonOfMostCases) {
+  auto result = of_kind(Result::Kind::skip);
+  result.refused = {{"a rare reason", 1}, {"the usual reason", 7}, {"this one", 2}};
+  EXPECT_NE(
+      result_text(result, run_of({}), kColumns, {}).find("the usual reason, and 2 more reasons"),
+      std::string::npos);
+}
+
+TEST(Terminal, TheClaimIsTheHeadlineOfRanksThatEndBadly) {
+  auto result = samples::of_two_signatures();
+  for (const auto& [kind, ended] :
+       std::map<Result::Kind, std::string>{{Result::Kind::crash, "it crashed: "},
+                                           {Result::Kind::hang, "it hung: "},
+                                           {Result::Kind::leak, "it left something behind: "}}) {
+    result.others.front().kind = kind;
+    const auto text = result_text(result, run_of({}), kColumns, {});
+    EXPECT_NE(text.find("\n\n✗ " + result.claim + "\n  " + ended + "stuck\n"), std::string::npos)
+        << text;
+  }
+}
+
 TEST(Terminal, EachSignatureIsShownOnceWithItsCount) {
   const auto text = result_text(samples::of_two_signatures(), run_of({}), kColumns, {});
   EXPECT_NE(text.find("cold   5 of 400 cases, 2 signatures\n✗ After backward"), std::string::npos)
       << text;
   const auto first = text.find("  found in 3 of 400 cases, the first is number 37\n");
   const auto second = text.find(
-      "\n\n✗ Every rank must return\n  stuck\n"
+      "\n  it hung: stuck\n"
       "  found in 2 of 400 cases, the first is number 41\n");
   EXPECT_NE(first, std::string::npos) << text;
   EXPECT_NE(second, std::string::npos) << text;
