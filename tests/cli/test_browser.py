@@ -149,7 +149,7 @@ class PageCase(ProgramCase):
         for section in page.locator("main > section").all():
             text = words(section.inner_text())
             self.assertTrue(section.is_visible(), text[:80])
-        for each in page.locator("article, summary").all():
+        for each in page.locator("article, article > details > summary").all():
             self.assertTrue(each.is_visible())
         for story in page.locator("article > details").all():
             if story.get_attribute("open") is None:
