@@ -132,11 +132,9 @@ def test_own(rank):
         dist.set_debug_level(dist.DebugLevel.DETAIL)
     dist.barrier()
     assert dist.get_debug_level() == (dist.DebugLevel.DETAIL if rank else dist.DebugLevel.OFF)
-    dist.barrier()
-    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    dist.barrier(); dist.set_debug_level(dist.DebugLevel.DETAIL)
     everyone = dist.new_group()  # It checks on every rank.
-    dist.set_debug_level(dist.DebugLevel.OFF)
-    dist.barrier(everyone)
+    dist.set_debug_level(dist.DebugLevel.OFF); dist.barrier(everyone)
     with torch.device("cpu"):
         assert (torch.rand(1, dtype=torch.float32), random.random(), numpy.random.rand()) == expected
     assert torch.get_default_dtype() == (torch.float64 if rank else torch.float32)
