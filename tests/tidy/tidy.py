@@ -40,7 +40,6 @@ LONG_FILES = {
     "demos/buckets.cpp": "a demonstration, its program and its bricks, which share one plan of buckets",
     "demos/overlap.cpp": "a demonstration, its program and its rows, which share the times of one pass",
     "tests/cli/test_browser.py": "every page in one browser, which takes seconds to start",
-    "tests/python/in_simulation.py": "each property of simulated ranks beside the file of tests that shows it",
     "tests/python/features.py": "one function for each feature of torch.distributed, and the table of them",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
