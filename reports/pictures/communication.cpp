@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kRungsBefore = 6, kRungsBehind = 3;
 constexpr size_t kLayoutsMost = 3;
+constexpr size_t kNamesMost = 24;  // letters of parameters in a cell, for which a phone has room
 
 // "allreduce 6", of a bucket "allreduce 6, bucket 1 of 2".
 std::string short_text(const Collective& collective) {
@@ -153,7 +154,7 @@ std::optional<Picture> bucket_picture(const History& history) {
       }
       const auto& is = layout->buckets[bucket];
       const auto names = joined(is.parameters, " ");
-      row.cells.push_back({names.size() <= 40
+      row.cells.push_back({names.size() <= kNamesMost
                                ? names
                                : counted(static_cast<int64_t>(is.parameters.size()), "gradient")});
       row.cells.push_back({with_commas(is.elements)});

@@ -216,7 +216,7 @@ class Failing(PageCase):
         self.assertEqual(links.count(), stories.count())
         for number, link in enumerate(links.all()):
             link.click()
-            self.assertTrue(stories.nth(number).locator(".diagnosis").is_visible())
+            stories.nth(number).locator(".diagnosis").wait_for(state="visible")
 
     def filter_and_switch(self, page):
         rows = page.locator("#results tbody tr")
@@ -287,8 +287,8 @@ class Own(PageCase):
         page, wrong = self.opened(path)
         runs = page.locator("article")
         self.assertEqual([run.is_visible() for run in runs.all()], [True, False, False])
-        beside = page.locator("article:visible .beside").first.locator("figure").all()
-        places = [figure.bounding_box() for figure in beside]
+        beside = page.locator("article:visible .beside").first.locator("> section").all()
+        places = [picture.bounding_box() for picture in beside]
         self.assertEqual(len(places), 4)
         self.assertEqual([places[0]["y"], places[2]["y"]], [places[1]["y"], places[3]["y"]], "two by two")
         self.assertGreater(places[2]["y"], places[0]["y"])
