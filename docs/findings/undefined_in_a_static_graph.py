@@ -71,7 +71,8 @@ def program(net, model, rank, no_sync):
                     outputs = model(torch.tensor(factors, requires_grad=True), how)
                     sum(each.sum() for each, word in zip(outputs, how + [""]) if word != "left_out").backward()
         except RuntimeError as error:
-            net.error = "its timeout" if "imed out" in str(error) else "received"
+            # A peer that has ended closes its connections: that reports nothing.
+            net.error = "its timeout" if "imed out" in str(error) else "a lost peer" if "onnection" in str(error) else "received"
             print(f"rank {rank}, step {step}: {error}", flush=True)
         if model is net:
             net.error = "received" if FAILS[step] else "none"
