@@ -79,9 +79,9 @@ runs = [program(one, one, r, nullcontext) for r, one in enumerate(alone)]
 for moment, _ in program(net, model, rank, model.no_sync):
     reached = None
     while moment and reached != moment:  # one process comes to the same moment
-        (reached, meet), *_ = [next(run) for run in runs]
-        if meet:
-            meet(alone)
+        (reached, exchange), *_ = [next(run) for run in runs]
+        if exchange:
+            exchange(alone)
     for (name, mine), right in zip(held(net).items(), held(alone[rank]).values()) if moment else ():
         mark = "" if text(mine) == text(right) else "   <-- differs"
         wrong += mark != ""

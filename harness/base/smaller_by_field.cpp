@@ -13,7 +13,7 @@ using Kind = Type::Kind;
 struct Part {
   const Type& type;
   const Json& value;
-  Json smallest;
+  const Json& smallest;
   const Allowed& allowed;
   Cost cost;
 };

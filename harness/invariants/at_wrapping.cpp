@@ -17,12 +17,12 @@ struct AtWrapping {
 std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
   std::map<std::string, AtWrapping> models;
   for (const auto& record : rank.records) {
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("model ")) {
-      const auto frozen = fact->values.find("frozen");
-      if (frozen != fact->values.end() && frozen->is_array())
+    if (const auto* model = model_in(record)) {
+      const auto frozen = model->values.find("frozen");
+      if (frozen != model->values.end() && frozen->is_array())
         for (const auto& name : *frozen)
-          if (name.is_string()) models[fact->name].frozen.insert(one_line(name.get<std::string>()));
+          if (name.is_string())
+            models[model->name].frozen.insert(one_line(name.get<std::string>()));
     }
     const auto* digests = std::get_if<Digests>(&record.what);
     const bool is_wrapping = digests && digests->list->role == "parameters" &&

@@ -164,9 +164,8 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
   std::set<std::string> lenient;                               // models that may have unused ones
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name.starts_with("model ") && may_have_unused_parameters(*fact))
-        lenient.insert(fact->name);
+      if (const auto* model = model_in(record); model && may_have_unused_parameters(*model))
+        lenient.insert(model->name);
       const auto* digests = std::get_if<Digests>(&record.what);
       if (!digests || digests->list->role != "gradients" ||
           digests->list->of.starts_with("optimizer "))

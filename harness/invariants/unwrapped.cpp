@@ -34,9 +34,8 @@ std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
   std::map<std::string, Unwrapped> all;
   std::set<std::string> watched;
   for (const auto& record : rank.records) {
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("model ") && fact->text("wrapper") == "watched")
-      watched.insert(fact->name);
+    if (const auto* model = model_in(record); model && model->text("wrapper") == "watched")
+      watched.insert(model->name);
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests) continue;
     const auto& list = *digests->list;
@@ -127,9 +126,9 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
 Details ignored_parameters(const Rank& rank) {
   std::vector<std::string> names;
   for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    const auto ignored = fact && fact->name.starts_with("model ") && fact->values.is_object()
-                             ? fact->values.value("ignored", Json::array())
+    const auto* model = model_in(record);
+    const auto ignored = model && model->values.is_object()
+                             ? model->values.value("ignored", Json::array())
                              : Json::array();
     for (const auto& name : ignored)
       if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
@@ -154,8 +153,8 @@ bool sends_to_single_ranks(const Rank& rank) {
 
 bool wraps_a_model(const Rank& rank) {
   return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    return fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched";
+    const auto* model = model_in(record);
+    return model && model->text("wrapper") != "watched";
   });
 }
 

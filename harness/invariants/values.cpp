@@ -74,9 +74,8 @@ Judgement random_streams_differ(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   std::map<std::string, int64_t> dropouts;  // by model
   for (const auto& record : run.ranks.front().records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("model "))
-      dropouts[fact->name] = fact->whole("dropouts").value_or(0);
+    if (const auto* model = model_in(record))
+      dropouts[model->name] = model->whole("dropouts").value_or(0);
   std::map<std::string, std::pair<size_t, size_t>> by_model;  // forwards, and those with one stream
   for (const auto& row : rows_of(run, "random")) {
     if (!row.is_whole() || dropouts[row.of] == 0) continue;

@@ -22,10 +22,9 @@ std::vector<int> ranks_in(const Fact& model) {
 std::vector<int> group_of(const Rank& rank) {
   std::set<std::vector<int>> groups;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("model ") &&
-        fact->text("wrapper") == "DistributedDataParallel")
-      groups.insert(ranks_in(*fact));
+    if (const auto* model = model_in(record);
+        model && model->text("wrapper") == "DistributedDataParallel")
+      groups.insert(ranks_in(*model));
   if (groups.size() != 1) return {};
   auto group = *groups.begin();
   return std::find(group.begin(), group.end(), rank.number) == group.end() ? std::vector<int>()

@@ -247,6 +247,11 @@ bool Fact::truth(const char* field) const {
   return found != values.end() && found->is_boolean() && found->get<bool>();
 }
 
+const Fact* model_in(const Record& record) {
+  const auto* fact = std::get_if<Fact>(&record.what);
+  return fact && fact->name.starts_with("model ") ? fact : nullptr;
+}
+
 History RecordedRun::history() const {
   std::vector<RankHistory> histories;
   for (const auto& rank : ranks) histories.push_back(rank.history);

@@ -69,6 +69,9 @@ struct Record {
   std::variant<Digests, Fact, Drawn, Span> what;
 };
 
+// The fact of a model, as "model 0", that a record holds; null where it holds another thing.
+const Fact* model_in(const Record& record);
+
 // A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from
 // `from_step` up to `to_step`; events and records are numbered in the rank's lists.
 struct Join {

@@ -23,8 +23,8 @@ struct Python {
   std::string base = "torch.nn.Module";
   std::string options = {};  // further arguments of DistributedDataParallel
   // The body of program(net, model, rank, no_sync), where `model` is `net` or its wrapper. It
-  // yields (moment, meet): one process calls `meet`, such as average, with the models of all ranks,
-  // and what ranks hold is compared, unless the moment is None.
+  // yields (moment, exchange): one process calls `exchange`, such as average, with the models of
+  // all ranks, and what ranks hold is compared, unless the moment is None.
   std::string program;
   // The compared values: a dictionary made of `net`.
   std::string held = "{name: each.grad for name, each in net.named_parameters()}";

@@ -72,9 +72,8 @@ bool changed_before_averaging(const Rank& rank, int step) {
 // A model with BatchNorm cannot follow one process.
 Details batch_norm_note(const RecordedRun& run) {
   for (const auto& record : run.ranks.front().records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("model ") && fact->whole("batch_norms").value_or(0) > 0)
-      return {fact->name +
+    if (const auto* model = model_in(record); model && model->whole("batch_norms").value_or(0) > 0)
+      return {model->name +
               " has BatchNorm, which takes the statistics of each rank's own batch; SyncBatchNorm "
               "takes those of all ranks' batches"};
   return {};
