@@ -126,13 +126,21 @@ def children_of(task: str) -> list[str]:
         return []
 
 
+def program_of(pid: str) -> str:
+    """The program's file: a starting program has the name of the thread that made it for a moment. One that has ended has a name alone."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except FileNotFoundError:
+        return pathlib.Path("/proc", pid, "comm").read_text().strip()
+
+
 def running() -> set[str]:
     """Threads, processes and open files that a test may have left."""
     multiprocessing.active_children()  # Waits for those that have ended.
     none_of_a_test = threading.main_thread().__class__, threading._DummyThread  # Of C++, as simulated ranks are.
     found = {f"the thread {thread.name}" for thread in threading.enumerate() if not isinstance(thread, none_of_a_test)}
     for pid in [pid for task in (os.listdir("/proc/self/task") if has_children() else ()) for pid in children_of(task)]:
-        found.add(f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})")
+        found.add(f"the process {pid} ({program_of(pid)})")
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
             name = os.readlink(f"/proc/self/fd/{number}")
