@@ -41,7 +41,8 @@ class GradientHooks {
 
  private:
   class Hook;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // a tensor's own is weak
+  using Owner = decltype(torch::autograd::Edge::function);  // of another type since PyTorch 2.13
+  std::vector<Owner> accumulators_;                         // a tensor's own is weak
   std::vector<std::uintptr_t> keys_;
   std::unordered_map<const torch::autograd::Node*, std::size_t> index_of_;
 };

@@ -27,7 +27,7 @@ class BackwardHooks {
   struct Pass;
 
   std::shared_ptr<Pass> pass_;
-  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
+  std::vector<std::pair<decltype(torch::autograd::Edge::function), uintptr_t>> hooks_;
 };
 
 }  // namespace lockstep
