@@ -163,6 +163,8 @@ def run_here(turns: Turns, before: State, others: set[str], connection: Connecti
         before.apply()
     for rank, of_rank in enumerate(turns.ranks):
         outcome, printed = turns.outcomes[rank], {name: stream.so_far() for name, stream in of_rank.printed.items()}
+        if outcome is None and report["ranks"][rank]["ending"] == "threw":  # Outside of its test, such as in the making of its group.
+            outcome = Outcome("failed", line=report["ranks"][rank]["why"])
         connection.send((outcome, "" if outcome else turns.stack(rank), printed))
     is_usable = report["is_usable"] and not started
     left_behind = left_behind + started if report["is_usable"] else []

@@ -32,7 +32,9 @@ class IsBackend(type):
 class Gloo(metaclass=IsBackend):
     """In place of torch.distributed.ProcessGroupGloo: the same for simulated ranks. PyTorch makes groups of it as of Gloo's."""
 
-    def __new__(cls, store: Any, rank: int, size: int, timeout: Any) -> Any:
+    def __new__(cls, store: Any, rank: int, size: int, timeout: Any, *, enable_reconfigure: bool = False) -> Any:
+        if enable_reconfigure:
+            raise NotImplementedError("simulated ranks cannot reconfigure a group: use a tier of forked ranks")
         whole = of_thread.everyone
         if not of_thread.named and (rank, size) != (whole.rank(), whole.size()):
             raise ValueError(f"the default group of a simulated rank is of all {whole.size()} ranks, in which it is rank {whole.rank()}")
@@ -56,12 +58,12 @@ class Profiler:
         self.thread: int | None = None
         self.prepare, self.disable = torch.autograd.profiler._prepare_profiler, torch.autograd.profiler._disable_profiler
 
-    def begin(self, *args: Any) -> Any:
+    def begin(self, *args: Any, **more: Any) -> Any:
         if self.thread not in (None, threading.get_ident()):
             raise NotImplementedError("another simulated rank is being profiled, and a process has one profiler: profile one rank at a time, or use "
                                       "a tier of forked ranks")
         self.thread = threading.get_ident()
-        return self.prepare(*args)
+        return self.prepare(*args, **more)
 
     def end(self) -> Any:
         self.thread = None

@@ -4,12 +4,15 @@
 usage: in_environment.py PYTHON [TEST ...]     PYTHON is that environment's, which has the package and PyTorch
 """
 
+import glob
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 TRAINING = """
 import torch, torch.distributed as dist
@@ -72,6 +75,23 @@ class Package(unittest.TestCase):
         self.assertEqual(status, 0, said + errors)
         with open(os.path.join(self.folder, "run.json"), encoding="utf-8") as file:
             self.assertIn("pytorch", json.dumps(json.load(file)))
+
+    def test_each_finding_holds_of_pytorch_of_this_environment(self):
+        cases = sorted(glob.glob(os.path.join(ROOT, "docs", "findings", "*.json")))
+        self.assertGreater(len(cases), 10)
+        for case in cases:
+            with self.subTest(case=os.path.basename(case)):
+                status, said, errors = self.lockstep("replay", case, "--subject", "pytorch", "--tier", "sim")
+                self.assertEqual(status, 1, said + errors)
+
+    def test_a_group_after_a_local_one_is_made_but_in_one_release(self):
+        program = os.path.join(ROOT, "docs", "findings", "group_after_a_local_one.py")
+        for right in [], ["right"]:
+            _, said, errors = self.lockstep("launch", "-n", "2", "--", PYTHON, program, *right)
+            self.assertEqual(said.count(": made "), 0 if "PyTorch 2.15" in self.release() and not right else 2, said + errors)
+
+    def release(self):
+        return self.run_there(PYTHON, "-c", "import torch; print('PyTorch', torch.__version__)")[1]
 
     def test_a_run_of_the_cold_tier_starts_ranks(self):
         status, said, errors = self.lockstep("run", "sampler.follows_its_program", "--tier", "cold", "--cases", "3")

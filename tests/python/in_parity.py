@@ -224,7 +224,8 @@ if __name__ == "__main__":
 class Parity(project.Project):
     def test_a_right_training_is_silent(self):
         self.write("trainings.py", TRAININGS)
-        self.assertEqual(self.run_python("trainings.py", *RIGHT), (0, "".join(f"{each}: the same\n=====\n" for each in RIGHT)))
+        # An interpreter of its own: newer Triton counts at its end what the process that forks all runs keeps.
+        self.assertEqual(self.run_python("trainings.py", *RIGHT, PYTHONPATH=self.folder), (0, "".join(f"{each}: the same\n=====\n" for each in RIGHT)))
         self.assert_nothing_is_left()
 
     def test_a_wrong_training_is_named(self):

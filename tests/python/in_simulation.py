@@ -32,6 +32,7 @@ def test_is_as_in_forked_ranks(name, forked, simulated):
         for rank, (one, other) in enumerate(zip(seen["cold"], seen["sim"])):
             assert one == other, f"rank {rank}"
 
+@pytest.mark.skipif(features.RELEASE != (2, 11), reason="the page is about PyTorch 2.11")
 def test_the_page_says_so():
     assert "\\n".join(features.table()) in Path(os.environ["PAGE"]).read_text(encoding="utf-8")
 """
@@ -242,6 +243,18 @@ import sys, lockstep
 @lockstep.world(2)
 def test_closes(rank): sys.stdout.close(); sys.stderr.close()
 """
+# As a release of PyTorch may do that asks a backend for more.
+UNMADE = """
+import lockstep
+from lockstep import _simulated_groups
+
+def refuse(*_, **__): raise ValueError("planted")
+
+_simulated_groups.make_simulated_group = refuse
+
+@lockstep.world(2)
+def test_never_begins(rank): raise AssertionError
+"""
 
 
 class InSimulation(project.Project):
@@ -275,6 +288,10 @@ class InSimulation(project.Project):
                          r"test_program\[world2\]: left behind in kept ranks: the process \d+ \(sleep\); they were replaced")
         for name in "own", "last", "after_of_process":
             self.assertNotIn(f"test_{name}[world2]:", said)
+
+    def test_a_group_that_cannot_be_made_is_named(self):
+        _, results = self.check(UNMADE, status=1)
+        self.assert_says(results["test_never_begins[world2]"][1], "rank 0 of 2 failed", "rank 1: failed: ValueError: planted")
 
     def test_ends_are_named(self):
         says = {"mute": ["rank 1 of 2 failed", "rank 1: failed: .*Mute"], "interrupted": ["rank 1 of 2 died by SIGINT"],

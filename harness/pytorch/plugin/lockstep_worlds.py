@@ -33,14 +33,17 @@ def refuse_unknown(keywords):
             raise Refused(f"PyTorch {release}'s DistributedDataParallel has no {name}")
 
 
+COMPUTED = "pg_config_info"
+TABLES = [name for name, each in vars(c10d._World).items()
+          if isinstance(each, property) and name != COMPUTED and isinstance(getattr(c10d._world, name), dict)]
+
+
 class World:
-    """The state that init_process_group leaves behind, for one group that exists already."""
+    """The state that init_process_group leaves behind, for one group that exists already. Releases have tables of their own."""
 
     def __init__(self):
-        self.default_pg = None
-        self.group_count = 0
-        self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config = {}, {}, {}, {}
-        self.tags_to_pg, self.pg_to_tag, self.pg_coalesce_state, self.comms = {}, {}, {}, []
+        self.default_pg, self.group_count, self.comms = None, 0, []
+        vars(self).update((name, {}) for name in TABLES)
 
 
 class Worlds:
@@ -50,7 +53,10 @@ class Worlds:
         object.__setattr__(self, "of_threads", {})
 
     def own(self):
-        return self.of_threads.setdefault(threading.get_ident(), World())
+        thread = threading.get_ident()
+        if thread not in self.of_threads:
+            self.of_threads[thread] = World()
+        return self.of_threads[thread]
 
     def __getattr__(self, name):
         return getattr(self.own(), name)

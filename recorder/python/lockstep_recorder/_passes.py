@@ -41,8 +41,13 @@ class Passes:
             model.listed = None
 
     def live_models(self):
-        self.models = [model for model in self.models if model.wrapper() is not None and model.module() is not None]
-        return self.models
+        """Each stays while it is looked at: an unreachable one may be collected at any allocation."""
+        for model in tuple(self.models):
+            wrapper, module = model.wrapper(), model.module()
+            if wrapper is not None and module is not None:
+                yield model
+            else:
+                self.models.remove(model)
 
     def model_of(self, wrapper):
         return next((model for model in self.live_models() if model.wrapper() is wrapper), None)
@@ -170,11 +175,14 @@ class Passes:
 
     def backward(self, tensors=None, *args, **kwargs):
         self.look_again()
-        models = {model: self.before_backward(model) for model in self.models}
+        models, sends = {}, []
+        for model in self.live_models():
+            models[model] = self.before_backward(model)
+            if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel":
+                sends.append((model.group, sent(model.parameters())))
         self.record.at("backward")
         self.record_terms(tensors if type(tensors) in (list, tuple) else [tensors])
-        done = [self.record.collectives.issue("ddp_backward", model.group, **sent(model.parameters())) for model in models
-                if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
+        done = [self.record.collectives.issue("ddp_backward", group, **what) for group, what in sends]
         began = time.monotonic_ns()
         _, error = yield
         self.record.span("backward", began)
@@ -235,9 +243,10 @@ class Passes:
         if not self.sharded:
             return
         sharded, self.sharded = [(reference(), name) for reference, name in self.sharded], []
-        inner = [model.module() for model in self.live_models()] + [module for module, _ in sharded if module is not None]
+        roots = [model.module() for model in self.live_models()]
+        inner = roots + [module for module, _ in sharded if module is not None]
         known = {id(each) for module in inner for each in torch.nn.Module.modules(module) if each is not module}
-        known.update(id(model.module()) for model in self.models)
+        known.update(map(id, roots))
         for module, name in sharded:
             if module is not None and id(module) not in known:
                 known.add(id(module))

@@ -92,7 +92,7 @@ class Training(Passes):
             self.record.digests(name, "parameters", strangers)
             self.left[name] = self.held(strangers)
         owning = {model for model, _, _ in own}
-        for model in self.models:
+        for model in self.live_models():
             self.record_parameters(model, model in owning, is_update=True)
             if model in owning:
                 model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
