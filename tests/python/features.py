@@ -463,7 +463,8 @@ def timeouts(rank):
     found = [of(one), of(other) if rank in (0, 2) else None]
     dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=88), one)
     dist.all_reduce(total := own(rank, 3), group=one)
-    return [*found, of(one), total]
+    changed = [of(one)] if RELEASE < (2, 15) else []  # Since then simulated groups report the timeout they were made with.
+    return [*found, *changed, total]
 
 
 def profiler_of_one_rank(rank):
