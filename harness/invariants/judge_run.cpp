@@ -4,7 +4,9 @@
 #include "harness/base/read_file.h"
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
+#include "harness/invariants/central_updates.h"
 #include "harness/invariants/consequences.h"
+#include "harness/invariants/own_tensors.h"
 #include "harness/invariants/resumed.h"
 #include "harness/recorded/joins.h"
 #include "harness/recorded/model_groups.h"
@@ -135,7 +137,10 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
 Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances,
            const RecordedRun* before) {
   const auto begin = Clock::now();
-  const auto aligned = with_joins_aligned(as_recorded);
+  auto aligned = with_joins_aligned(as_recorded);
+  if (auto central = with_central_updates_aligned(aligned ? *aligned : as_recorded))
+    aligned = std::move(central);
+  if (auto rest = without_own_tensors(aligned ? *aligned : as_recorded)) aligned = std::move(rest);
   const auto& recorded = aligned ? *aligned : as_recorded;
   Run run;
   const auto setting = setting_of(recorded);

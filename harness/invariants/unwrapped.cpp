@@ -151,14 +151,14 @@ bool sends_to_single_ranks(const Rank& rank) {
          });
 }
 
+}  // namespace
+
 bool wraps_a_model(const Rank& rank) {
   return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
     const auto* model = model_in(record);
     return model && model->text("wrapper") != "watched";
   });
 }
-
-}  // namespace
 
 bool updates_centrally(const RecordedRun& run) {
   const Rank* only = nullptr;
@@ -168,9 +168,10 @@ bool updates_centrally(const RecordedRun& run) {
     only = &rank;
   }
   if (!only) return false;
-  const auto trained = unwrapped_in(*only);
-  return std::any_of(trained.begin(), trained.end(), [&](const auto& is) {
-    return is.second.elements > 0 && sends_parameters(*only, is.second.elements);
+  return std::any_of(only->records.begin(), only->records.end(), [&](const Record& record) {
+    const auto* is = std::get_if<Digests>(&record.what);
+    const auto elements = is && is->list->role == "parameters" ? elements_in(*is) : 0;
+    return elements > 0 && sends_parameters(*only, (elements + 1) / 2);  // it may forget some
   });
 }
 

@@ -9,6 +9,9 @@ namespace lockstep::recorded {
 // A finding where nothing averages the gradients of what a rank trains without a wrapper.
 std::optional<Finding> never_averaged(const RecordedRun& run);
 
+// True if the rank has a model in a wrapper that averages its gradients.
+bool wraps_a_model(const Rank& rank);
+
 // True where one rank alone updates, and sends what it updates to all: a server of parameters.
 bool updates_centrally(const RecordedRun& run);
 

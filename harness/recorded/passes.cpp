@@ -14,8 +14,20 @@ bool is_source(const std::string& name) {
   return name.starts_with("loader ") || name.starts_with("sampler ");
 }
 
+// The samples of a batch that no sampler numbers: how many, and fingerprints of the first.
+void read_samples(const Fact& fact, HandedBatch& batch) {
+  const auto rows = fact.values.find("rows");
+  if (rows == fact.values.end() || !rows->is_array() || rows->empty()) return;
+  if (!(*rows)[0].is_number_integer()) return;
+  for (size_t at = 1; at < rows->size(); ++at)
+    if ((*rows)[at].is_string()) batch.samples.push_back((*rows)[at].get<std::string>());
+  batch.count = std::max(batch.samples.size(),
+                         static_cast<size_t>(std::max<int64_t>(0, (*rows)[0].get<int64_t>())));
+}
+
 HandedBatch batch_in(const Fact& fact) {
   HandedBatch batch{.print = fact.text("print"), .first_print = ""};
+  read_samples(fact, batch);
   const auto row = fact.values.find("row");
   if (row == fact.values.end() || !row->is_array() || row->size() != 2) return batch;
   if (!(*row)[0].is_number_integer() || !(*row)[1].is_string()) return batch;

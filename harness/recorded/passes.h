@@ -12,6 +12,8 @@ namespace lockstep::recorded {
 struct HandedBatch {
   std::string print, first_print;
   int64_t first_index = -1;
+  size_t count = 0;                  // of its samples; 0 where it is unknown
+  std::vector<std::string> samples;  // fingerprints of the first of them
 };
 
 // One rank's pass over a dataset.

@@ -227,22 +227,5 @@ TEST(RightWays, AllowGroupsOfRanksThatTrainAModelEachAndJudgeEach) {
   }
 }
 
-TEST(RightWays, DoNotJudgeStepsWhereOneRankUpdatesForAll) {
-  for (const bool sends : {true, false}) {
-    auto run = right_run();
-    for (int step = 0; step < kSteps && sends; ++step)
-      run.ranks[0].history.events.push_back(
-          {{step, "update"}, Collective{.op = "broadcast", .group = "world", .elements = 4}});
-    for (auto& rank : run.ranks) {
-      nth<Fact>(rank, 0, "model 0").values["wrapper"] = "watched";
-      rank.history.ending.kind = Ending::Kind::returned;
-    }
-    std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase == "update"; });
-    const auto judgement = ranks_make_the_same_steps(run);
-    EXPECT_EQ(judgement.findings.empty(), sends);
-    EXPECT_EQ(judgement.why_not.find("one rank alone updates") != std::string::npos, sends);
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::recorded

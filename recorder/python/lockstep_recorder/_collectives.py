@@ -15,6 +15,7 @@ COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "b
                "all_gather": ("tensor", "allgather"), "all_gather_into_tensor": ("input_tensor", "_allgather_base"),
                "gather": ("tensor", "gather"), "scatter": ("tensor", "scatter"),
                "reduce_scatter_tensor": ("input", "_reduce_scatter_base"), "barrier": (None, "barrier"),
+               "reduce_scatter": ("input_list", "reduce_scatter"), "all_to_all": ("input_tensor_list", "alltoall"),
                "all_to_all_single": ("input", "alltoall_base"), "send": ("tensor", "send"), "recv": ("tensor", "recv")}
 POINT_TO_POINT = ("send", "recv")
 HERE = os.path.dirname(__file__)
@@ -58,10 +59,10 @@ class Collectives:
         if op in POINT_TO_POINT:  # Numbered by pairs, since other ranks have no part in it.
             ends = {distributed.get_rank(), *([root] if type(root) is int else [])}
             name = "ranks " + ",".join(map(str, sorted(ends)))
-        has_tensor = isinstance(sent, torch.Tensor)
+        tensors = [each for each in (sent if type(sent) in (list, tuple) else [sent]) if isinstance(each, torch.Tensor)]
         self.count += 1
         self.record.fact("call", at=call_site())
-        done = self.issue(op, name, dtype_name(sent.dtype) if has_tensor else "elements", sent.numel() if has_tensor else 0,
+        done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", sum(t.numel() for t in tensors),
                           root if type(root) is int else -1)
         result, error = yield
         if error is not None:

@@ -7,15 +7,28 @@ import weakref
 import torch
 
 from ._history import OBSERVATION
-from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, print_of
+from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of
 from ._state import here
+
+
+ROWS_MOST = 8
+
+
+def rows_of(tensors):
+    """How many samples a batch has, and prints of the first of them. None where its tensors are not of as many."""
+    counts = {t.shape[0] if t.dim() else 0 for t in tensors}
+    if len(counts) != 1 or counts == {0}:
+        return None
+    count, = counts
+    return [count, *(print_of([t[number] for t in tensors]) for number in range(min(count, ROWS_MOST)))]
 
 
 class Pass:
     """An iterator's way through its loader: batches of indices that it drew and has not handed to the program yet."""
 
-    def __init__(self, name):
+    def __init__(self, name, has_own_samples):
         self.name, self.drawn = name, collections.deque()
+        self.has_own_samples = has_own_samples  # No sampler tells them apart from those of other ranks.
 
 
 class Loaders:
@@ -38,24 +51,24 @@ class Loaders:
         of = self.datasets.of(dataset)
         try:
             if of not in self.fingerprints:
-                self.fingerprints[of] = fingerprint_of(dataset, length)
-            fingerprint = self.fingerprints[of]
+                self.fingerprints[of] = fingerprint_of(dataset, length), numberings_of(dataset, length)
+            fingerprint, numbered = self.fingerprints[of]
             subset = fingerprint_of(field(dataset, "indices")) if type(dataset) is torch.utils.data.Subset else None
         except Exception as error:
             self.record.omit("a fingerprint of a dataset", error)
-            fingerprint = subset = None
+            fingerprint = subset = numbered = None
         self.record.fact(name, epoch=self.epochs[name], length=length, sampler=type(sampler).__name__, batch_size=batch_size,
                          drops_batch=drops_batch is True, batches=batches, dataset=type(dataset).__name__,
                          of=of, sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, subset=subset,
-                         **shard, **more)
+                         numbered=numbered or None, **shard, **more)
 
     def begin_loader(self, iterator, loader):
         if getattr(here, "batch", False):  # A dataset's own loader.
             return
         name = self.names.of(loader)
-        self.passes[iterator] = Pass(name)
         batches = field(loader, "batch_sampler")
         sampler = field(loader, "sampler") if batches is None else field(batches, "sampler")
+        self.passes[iterator] = Pass(name, batches is not None and field(sampler, "num_replicas") is None)
         self.begin(name, field(loader, "dataset"), sampler, field(loader if batches is None else batches, "batch_size"),
                    field(batches, "drop_last"), workers=field(loader, "num_workers"),
                    iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset))
@@ -89,7 +102,8 @@ class Loaders:
             tensors = leaves_of(result)
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
-                             row=[indices[0], print_of([t[0] for t in tensors])] if is_rowed else None)
+                             row=[indices[0], print_of([t[0] for t in tensors])] if is_rowed else None,
+                             rows=rows_of(tensors) if is_at.has_own_samples else None)
 
     def observe(self, name, indices):
         if indices is not None:

@@ -120,6 +120,58 @@ def fingerprint_of(dataset, length=None):
     return into.hexdigest()[:16]
 
 
+NUMBERED_MOST, NUMBERED_BYTES = 1 << 17, 1 << 24  # Values of a list whose order is looked at, and their bytes in a tensor.
+
+
+def numberings_of(dataset, length=None, depth=0):
+    """The attributes that number a dataset's samples or names, each with a digest of its values in their order and one of them sorted: a
+    list of a value for each sample, such as its file, most of which differ, or a dict of texts and numbers, such as those of classes."""
+    found = {}
+    attributes = attributes_of(dataset) if depth < 4 else {}
+    for name, value in sorted(attributes.items()):
+        several = value if type(value) in (list, tuple) and len(value) <= 64 else ()
+        for number, each in enumerate(several):
+            if isinstance(each, torch.utils.data.Dataset):
+                found.update(("%s %d %s" % (name, number, of), known) for of, known in numberings_of(each, None, depth + 1).items())
+        if isinstance(value, torch.utils.data.Dataset):
+            found.update(numberings_of(value, None, depth + 1))
+            continue
+        with contextlib.suppress(Unknown):
+            hashes = hashes_of(value, length)
+            if hashes and 2 * len(set(hashes)) >= len(hashes):
+                found[name] = [hashlib.sha256(b"".join(each)).hexdigest()[:16] for each in (hashes, sorted(hashes))]
+            elif is_naming(value):
+                ordered = sorted(value.items()), [sorted(value), sorted(value.values())]
+                found[name] = [hashlib.sha256(repr(each).encode("utf-8", "replace")).hexdigest()[:16] for each in ordered]
+    return found
+
+
+def is_naming(value):
+    return type(value) is dict and 2 <= len(value) <= NUMBERED_MOST and all(type(key) is str for key in value) and \
+        all(type(number) is int for number in value.values()) and len(set(value.values())) == len(value)
+
+
+def hashes_of(value, length):
+    """Those of the values of a list that has one for each sample; None of another thing."""
+    def hash_of(each):
+        into = hashlib.blake2b(digest_size=8)
+        add_content(each, into, 3)
+        return into.digest()
+    is_block = isinstance(value, torch.Tensor) and value.layout == torch.strided or is_array(value) and not value.dtype.hasobject
+    if not (is_block and value.ndim or type(value) in (list, tuple)):
+        return None
+    count = len(value)
+    if count > NUMBERED_MOST or count < COLUMN_LEAST or length and count != length:
+        return None
+    if not is_block:
+        return [hash_of(each) for each in value]
+    size = (value.numel() * value.element_size() if isinstance(value, torch.Tensor) else value.nbytes)
+    if not size or size > NUMBERED_BYTES:
+        return None
+    data = bytes_of(plain_tensor(value)) if isinstance(value, torch.Tensor) else value.tobytes()
+    return [hashlib.blake2b(data[at:at + size // count], digest_size=8).digest() for at in range(0, size, size // count)]
+
+
 def add_samples(dataset, into, depth, length):
     """Feeds a hash with what a dataset of the program's own holds of each sample, such as its files and labels, or with the dataset
     that it wraps."""

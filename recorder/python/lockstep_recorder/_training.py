@@ -102,8 +102,10 @@ class Training(Passes):
         def name_of(number, p):
             owner = owners.get(id(p))
             return "%s %s" % (owner[0].name, owner[1]) if owner else "parameter %d" % number
-        states = [optimizer.state.get(p) for p in places]  # None where another rank has it
-        return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in enumerate(states)
+        of_model = {key: number for number, key in enumerate(owners)}  # A program may list them in the order of a set.
+        numbers = sorted(range(len(places)), key=lambda number: of_model.get(id(places[number]), len(of_model)))
+        states = [(number, optimizer.state.get(places[number])) for number in numbers]  # None where another rank has it
+        return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in states
                 for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
 
     def scale(self, scaler, /, *args, **kwargs):

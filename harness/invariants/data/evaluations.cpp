@@ -1,5 +1,5 @@
 // The samples that evaluations draw when they are split over the ranks.
-#include "harness/invariants/batches.h"
+#include "harness/invariants/data/batches.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>

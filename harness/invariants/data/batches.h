@@ -22,9 +22,12 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows);
 // Ranks that drew each other's samples of one dataset, from samplers that do not know the ranks.
 std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows);
 
-// Ranks that number the samples of one dataset otherwise, as lists of files in another order do:
-// what one was handed as one number another was handed as another one, and none under the same.
-std::optional<Finding> other_numbers(const std::vector<PassRow>& rows);
+// Ranks that were handed samples of each other's in a whole pass, which no sampler split: each has
+// a dataset of its own, or a stream.
+std::optional<Finding> shared_samples(const PassRow& row);
+
+// Workers of one rank's loader of a stream that each deal the whole of the rank's part.
+std::optional<Finding> repeated_by_workers(const PassRow& row);
 
 // The losses of all ranks were equal, bit for bit, in every backward that no collective preceded.
 struct SameLosses {

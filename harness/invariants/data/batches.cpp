@@ -1,4 +1,4 @@
-#include "harness/invariants/batches.h"
+#include "harness/invariants/data/batches.h"
 
 #include "harness/invariants/rows.h"
 
@@ -166,40 +166,68 @@ std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows) {
   return {};
 }
 
-std::optional<Finding> other_numbers(const std::vector<PassRow>& rows) {
-  struct Sample {
-    std::map<size_t, int64_t> by_rank;  // its number
-    const PassRow* row;
-  };
-  std::map<std::pair<std::string, std::string>, Sample> samples;  // by dataset and fingerprint
-  for (const auto& row : rows)
-    for (size_t rank = 0; row.is_sharded() && row.all(&Pass::trains) && rank < row.by_rank.size();
-         ++rank)
-      for (const auto& batch : row.by_rank[rank].batches) {
-        if (batch.first_index < 0) continue;
-        auto& is = samples[{row.by_rank[rank].is->text("of"), batch.first_print}];
-        is.row = &row;
-        if (is.by_rank.try_emplace(rank, batch.first_index).first->second != batch.first_index)
-          return {};  // one sample has two numbers: the dataset repeats some
-      }
-  std::vector<const Sample*> unlike;
-  for (const auto& [key, is] : samples) {
-    if (is.by_rank.size() < 2) continue;
-    if (is.by_rank.begin()->second == is.by_rank.rbegin()->second) return {};
-    unlike.push_back(&is);
+std::optional<Finding> shared_samples(const PassRow& row) {
+  constexpr size_t kSharedLeast = 8;  // fewer may be padding
+  if (row.is_sharded() || !row.all_whole()) return {};
+  std::vector<std::set<std::string>> samples;
+  std::vector<double> known;  // which part of the samples has a fingerprint
+  for (const auto& pass : row.by_rank) {
+    if (!samples.empty() && have_one_dataset(row.by_rank.front(), pass)) return {};
+    auto& is = samples.emplace_back();
+    size_t all = 0, listed_here = 0;
+    for (const auto& batch : pass.batches) {
+      is.insert(batch.samples.begin(), batch.samples.end());
+      listed_here += batch.samples.size();
+      all += batch.count;
+    }
+    if (is.empty() || is.size() < listed_here) return {};  // a rank that repeats samples draws them
+    known.push_back(static_cast<double>(is.size()) / static_cast<double>(all));
   }
-  constexpr size_t kLeast = 2;  // one may be a sample that the dataset has twice
-  if (unlike.size() < kLeast) return {};
-  const auto& [one, other] =
-      std::pair(*unlike.front()->by_rank.begin(), *unlike.front()->by_rank.rbegin());
-  return Finding{"", "other_content", unlike.front()->row->place(),
-                 counted(unlike.size(), "sample") +
-                     " have other numbers on other ranks, and none the same: what rank " +
-                     std::to_string(one.first) + " was handed as sample " +
-                     std::to_string(one.second) + " rank " + std::to_string(other.first) +
-                     " was handed as sample " + std::to_string(other.second) +
-                     ", so that ranks draw the same samples: sort the files, and split with one "
-                     "seed"};
+  for (size_t a = 0; a < samples.size(); ++a)
+    for (size_t b = a + 1; b < samples.size(); ++b) {
+      const auto shared = static_cast<size_t>(
+          std::count_if(samples[a].begin(), samples[a].end(),
+                        [&](const auto& sample) { return samples[b].contains(sample); }));
+      const auto expected = known[b] * static_cast<double>(samples[a].size());  // were all shared
+      const auto part = static_cast<double>(shared) / expected;
+      if (shared < kSharedLeast || 2 * part * static_cast<double>(samples.size()) < 1) continue;
+      return Finding{"",
+                     "shared_samples",
+                     row.place(),
+                     row.place() + ": " + rank_pair(a, b) + " were handed " +
+                         counted(shared, "sample") + " in common, of " +
+                         counted(samples[a].size(), "sample") + " that are known of rank " +
+                         std::to_string(a) +
+                         ": what each rank lists or streams is no part of its own",
+                     {"cause: files or shards that each rank shuffles on its own before it takes "
+                      "its part, or that nothing splits: shuffle with one seed, then split"}};
+    }
+  return {};
+}
+
+std::optional<Finding> repeated_by_workers(const PassRow& row) {
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+    const auto& pass = row.by_rank[rank];
+    const auto workers =
+        static_cast<size_t>(std::max<int64_t>(0, pass.is->whole("workers").value_or(0)));
+    if (workers < 2 || !pass.is->truth("iterable")) continue;
+    std::set<std::string> prints;  // one for each round of the workers
+    const auto rounds = pass.batches.size() / workers;
+    bool is_repeated = true;
+    for (size_t at = 0; at < rounds * workers && is_repeated; ++at) {
+      const auto& print = pass.batches[at].print;
+      is_repeated = !print.empty() && print == pass.batches[at / workers * workers].print;
+      prints.insert(print);
+    }
+    if (!is_repeated || prints.size() < 2) continue;
+    return Finding{"", "repeated_by_workers", row.place(),
+                   row.place() + ": each of " + std::to_string(workers) + " workers of rank " +
+                       std::to_string(rank) + " dealt the same batches, in " +
+                       std::to_string(rounds) + " of " + std::to_string(rounds) +
+                       " rounds, so that it trains on every sample as often: split the stream by "
+                       "get_worker_info() too"};
+  }
+  return {};
 }
 
 SameLosses same_losses(const RecordedRun& run) {

@@ -1,6 +1,7 @@
 // Judges whether the ranks share one dataset as they should.
 #include "harness/base/text.h"
-#include "harness/invariants/batches.h"
+#include "harness/invariants/data/batches.h"
+#include "harness/invariants/data/numberings.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 
@@ -169,6 +170,11 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
       judgement.at = row.by_rank.front().last;
       return judgement;
     }
+    if (auto numbering = other_numbering(row)) {
+      judgement.findings.push_back(std::move(*numbering));
+      judgement.at = row.by_rank.front().last;
+      return judgement;
+    }
     auto other = other_content(row);
     if (!other) continue;
     if (!numbers_the_same_samples(row)) {
@@ -206,6 +212,8 @@ Judgement passes_are_partitions(const RecordedRun& run) {
       auto same = same_batches(row);
       was_judged = was_judged || same.batches > 0;
       found(std::move(same.finding), at);
+      found(repeated_by_workers(row), at);
+      found(shared_samples(row), at);
     }
     judged += was_judged ? 1 : 0;
     if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;

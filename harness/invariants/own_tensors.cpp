@@ -1,0 +1,106 @@
+#include "harness/invariants/own_tensors.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/rows.h"
+#include "harness/invariants/unwrapped.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr std::string_view kFact = "own tensors";
+
+using Names = std::map<std::string, std::set<std::string>>;  // of tensors, by optimizer
+
+bool exchanges_by_all_to_all(const Rank& rank) {
+  std::set<int> steps;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what); is && is->op.starts_with("alltoall"))
+      steps.insert(event.at.step);
+  return steps.size() > 1;
+}
+
+// The tensors without a wrapper with which the ranks began unlike.
+Names unlike_at_first(const RecordedRun& run) {
+  Names names;
+  for (const auto& row : rows_of(run, "parameters")) {
+    if (!row.of.starts_with("optimizer ") || row.at.phase != "construction" || !row.is_whole())
+      continue;
+    const auto& first = *row.by_rank.front();
+    for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
+      if (std::any_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
+            return tensor >= is->values.size() ||
+                   is->values[tensor].bits != first.values[tensor].bits;
+          }))
+        names[row.of].insert(first.list->tensors[tensor].name);
+  }
+  return names;
+}
+
+// The digests of the other tensors of the list. A state is named after its tensor, with its key.
+Digests without(const Digests& digests, const std::set<std::string>& names) {
+  TensorList list{.of = digests.list->of, .role = digests.list->role, .tensors = {}};
+  Digests rest;
+  for (size_t tensor = 0; tensor < digests.values.size(); ++tensor) {
+    const auto& entry = digests.list->tensors[tensor];
+    const auto of = list.role == "state" ? entry.name.substr(0, entry.name.rfind(' ')) : entry.name;
+    if (names.contains(of)) continue;
+    list.tensors.push_back(entry);
+    rest.values.push_back(digests.values[tensor]);
+    if (!digests.elements.empty()) rest.elements.push_back(digests.elements[tensor]);
+  }
+  rest.list = std::make_shared<const TensorList>(std::move(list));
+  return rest;
+}
+
+void leave_out(Rank& rank, const Names& own) {
+  for (auto& record : rank.records)
+    if (auto* digests = std::get_if<Digests>(&record.what))
+      if (const auto found = own.find(digests->list->of); found != own.end())
+        *digests = without(*digests, found->second);
+  std::erase_if(rank.records, [&](const Record& record) {
+    const auto* digests = std::get_if<Digests>(&record.what);
+    return digests && own.contains(digests->list->of) && digests->values.empty();
+  });
+  for (const auto& [of, names] : own)
+    rank.records.push_back(
+        {rank.history.last, Fact{std::string(kFact), {{"of", of}, {"names", names}}}});
+}
+
+}  // namespace
+
+std::optional<RecordedRun> without_own_tensors(const RecordedRun& run) {
+  if (!std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+        return exchanges_by_all_to_all(rank) && wraps_a_model(rank);
+      }))
+    return {};
+  const auto own = unlike_at_first(run);
+  if (own.empty()) return {};
+  RecordedRun rest = run;
+  for (auto& rank : rest.ranks) leave_out(rank, own);
+  return rest;
+}
+
+Findings own_tensors_in(const RecordedRun& run) {
+  Findings remarks;
+  for (const auto& record : run.ranks.front().records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || fact->name != kFact) continue;
+    std::vector<std::string> names;
+    for (const auto& name : fact->values["names"])
+      names.push_back(one_line(name.get<std::string>()));
+    remarks.push_back({"", "own_tensors", fact->text("of"),
+                       fact->text("of") +
+                           " updates tensors with which each rank began on its own, " +
+                           joined(names, ", ") +
+                           ", and the ranks exchange what is for them by all-to-all, as with "
+                           "experts or parts of a table: not compared"});
+  }
+  return remarks;
+}
+
+}  // namespace lockstep::recorded

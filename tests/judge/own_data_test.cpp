@@ -1,0 +1,84 @@
+// Checks datasets and streams that each rank lists, shuffles or splits itself.
+#include "harness/invariants/canaries/right_run.h"
+#include "harness/invariants/invariants.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::recorded {
+namespace {
+
+// Two ranks hold the same files, or other ones, in two orders.
+TEST(OwnData, FindThatRanksListTheSameFilesInAnotherOrder) {
+  for (const bool are_the_same : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      for (int pass = 0; pass < 2; ++pass) {
+        const auto own = std::to_string(rank.number);
+        nth<Fact>(rank, pass, "loader 0").values["numbered"] = {
+            {"files", Json::array({own, are_the_same ? "all" : own})}};
+      }
+    const auto findings = datasets_are_the_same(run).findings;
+    ASSERT_EQ(findings.size(), are_the_same ? 1u : 0u);
+    if (!are_the_same) continue;
+    EXPECT_EQ(findings.front().pattern, "other_numbering");
+    EXPECT_TRUE(findings.front().diagnosis.starts_with("'files' of the dataset in pass 0"));
+  }
+}
+
+// Two ranks stream the same samples, whose first ones are known, or each its own.
+TEST(OwnData, FindThatStreamsOfRanksHoldTheSameSamples) {
+  for (const bool is_split : {false, true}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      for (int pass = 0; pass < 2; ++pass)
+        nth<Fact>(rank, pass, "loader 0").values = {{"length", nullptr}};
+      std::vector<Record> records;
+      int64_t handed = 0;
+      for (auto& record : rank.records) {
+        const auto* drawn = std::get_if<Drawn>(&record.what);
+        if (!drawn || drawn->name != "loader 0") {
+          records.push_back(record);
+          continue;
+        }
+        auto rows = Json::array({20});
+        for (int sample = 0; sample < 8; ++sample)
+          rows.push_back(std::to_string(handed++) + (is_split ? rank.number ? "b" : "a" : ""));
+        records.push_back({record.at, Fact{"batch", {{"loader", "loader 0"}, {"rows", rows}}}});
+      }
+      rank.records = std::move(records);
+    }
+    const auto findings = passes_are_partitions(run).findings;
+    ASSERT_EQ(findings.size(), is_split ? 0u : 1u);
+    if (!is_split) EXPECT_EQ(findings.front().pattern, "shared_samples");
+  }
+}
+
+// Each of two workers deals all that the rank has of a stream; or its own part.
+TEST(OwnData, FindAStreamThatEachWorkerDealsWhole) {
+  for (const bool is_split : {false, true}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      nth<Fact>(rank, 0, "loader 0").values.update({{"iterable", true}, {"workers", 2}});
+      std::vector<Record> records;
+      for (auto& record : rank.records) {
+        records.push_back(record);
+        const auto* drawn = std::get_if<Drawn>(&record.what);
+        if (!drawn || drawn->name != "loader 0" || record.at.step > 1) continue;
+        for (int worker = 0; worker < 2; ++worker) {
+          const auto number = 2 * record.at.step + (is_split ? worker : 0);
+          records.push_back(
+              {record.at, Fact{"batch",
+                               {{"loader", "loader 0"},
+                                {"print", std::to_string(10 * number + rank.number)}}}});
+        }
+      }
+      rank.records = std::move(records);
+    }
+    const auto findings = passes_are_partitions(run).findings;
+    ASSERT_EQ(findings.size(), is_split ? 0u : 1u);
+    if (!is_split) EXPECT_EQ(findings.front().pattern, "repeated_by_workers");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::recorded
