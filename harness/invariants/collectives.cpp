@@ -135,6 +135,8 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
                     [](const Rank& rank) { return !shards_of(rank).empty(); }))
       return {.why_not =
                   "ranks that hold parts of a model issue collectives that are not recorded"};
+    if (averages_unseen(run))
+      return {.why_not = "not judged: what averages the gradients communicates unseen"};
     judgement.findings.push_back(
         {"", "no_collective", "", "no rank issued a collective: each trains alone"});
     return judgement;

@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
+#include "harness/recorded/passes.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>
@@ -98,8 +99,20 @@ bool sends_parameters(const Rank& rank, int64_t elements) {
                        [&](const auto& step) { return step.second >= elements; }) > 1;
 }
 
-// True if ranks that computed different gradients still made the same updates: something averaged
-// them that no recorder sees.
+// True if loaders handed unlike batches of a training to the ranks.
+bool were_handed_other_batches(const RecordedRun& run) {
+  const auto rows = pass_rows(run);
+  return std::any_of(rows.begin(), rows.end(), [](const PassRow& row) {
+    if (!row.all(&Pass::trains)) return false;
+    std::vector<std::string> prints;  // of the first batch
+    for (const auto& pass : row.by_rank)
+      prints.push_back(pass.batches.empty() ? "" : pass.batches.front().print);
+    return std::count(prints.begin(), prints.end(), "") == 0 && !all_alike(prints);
+  });
+}
+
+// True if ranks that computed different gradients, or trained on unlike batches, still made the
+// same updates: something averaged them that no recorder sees.
 bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
   bool any_row = false, any_difference = false;
   for (const auto& row : rows_of(run, "parameters"))
@@ -119,7 +132,7 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
         losses[number++].push_back(fact->values["loss"].dump());
   }
   for (const auto& [number, texts] : losses) any_difference = any_difference || !all_alike(texts);
-  return any_row && any_difference;
+  return any_row && (any_difference || were_handed_other_batches(run));
 }
 
 // Sentences that name the parameters that the program told DistributedDataParallel to ignore.
@@ -183,6 +196,13 @@ bool trains_in_stages(const RecordedRun& run) {
   for (const auto& row : rows_of(run, "parameters"))
     if (row.at.phase == "construction" && (!row.is_whole() || difference_in(row, ""))) return true;
   return false;
+}
+
+bool averages_unseen(const RecordedRun& run) {
+  const auto all = unwrapped_in(run.ranks.front());
+  return !all.empty() && std::all_of(all.begin(), all.end(), [&](const auto& each) {
+    return is_averaged_unseen(run, each.first);
+  });
 }
 
 std::optional<Finding> never_averaged(const RecordedRun& run) {

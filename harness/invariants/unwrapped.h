@@ -9,6 +9,10 @@ namespace lockstep::recorded {
 // A finding where nothing averages the gradients of what a rank trains without a wrapper.
 std::optional<Finding> never_averaged(const RecordedRun& run);
 
+// True if all that is trained without a wrapper stays the same on ranks whose gradients or batches
+// differ: collectives average it that no recorder sees.
+bool averages_unseen(const RecordedRun& run);
+
 // True if the rank has a model in a wrapper that averages its gradients.
 bool wraps_a_model(const Rank& rank);
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lockstep::recorded {
 namespace {
 
@@ -22,6 +24,42 @@ TEST(OwnData, FindThatRanksListTheSameFilesInAnotherOrder) {
     if (!are_the_same) continue;
     EXPECT_EQ(findings.front().pattern, "other_numbering");
     EXPECT_TRUE(findings.front().diagnosis.starts_with("'files' of the dataset in pass 0"));
+  }
+}
+
+// A sampler of the program's own splits an order that each rank shuffled itself, or PyTorch's draws
+// at random.
+TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {
+  for (const std::string sampler : {"ByLength", "RandomSampler"}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      for (int pass = 0; pass < 2; ++pass) {
+        auto& values = nth<Fact>(rank, pass, "loader 0").values;
+        values.erase("replicas");
+        values.update({{"fingerprint", "f"}, {"length", 40}, {"sampler", sampler}});
+      }
+    for (auto& rank : run.ranks)
+      for (int step = 0; step < kSteps; ++step)
+        for (int64_t batch = 0; batch < 2; ++batch) {
+          Drawn drawn{"loader 0", {}};
+          for (int64_t i = 0; i < 5; ++i)
+            drawn.indices.push_back(i + 5 * batch + 10 * (step % 2) + 5 * rank.number);
+          auto& records = rank.records;
+          const auto is_old = [](const Record& record) {
+            const auto* drawn_before = std::get_if<Drawn>(&record.what);
+            return drawn_before && drawn_before->name == "loader 0" &&
+                   drawn_before->indices.size() == 4;
+          };
+          const auto old = std::find_if(records.begin(), records.end(), is_old);
+          if (batch == 0)
+            records.insert(old, {old->at, drawn});
+          else
+            *old = {old->at, drawn};
+        }
+    const auto judgement = passes_are_partitions(run);
+    const auto& found = sampler == "ByLength" ? judgement.findings : judgement.remarks;
+    ASSERT_EQ(found.size(), 1u) << sampler;
+    EXPECT_EQ(found.front().pattern, "overlapping_draws");
   }
 }
 

@@ -96,6 +96,27 @@ TEST(Replicas, AreAveragedInPartWhereSomeGradientsAreTheSame) {
   EXPECT_FALSE(parameters_are_the_same(run).findings.empty());
 }
 
+// Collectives that no recorder sees, such as functional ones.
+TEST(Replicas, AreAveragedUnseenWhereRanksAgreeThoughTheirBatchesDiffer) {
+  for (const bool differ : {true, false}) {
+    auto run = right_run();
+    unwrap(run);
+    for (auto& rank : run.ranks) {
+      rank.history.events.clear();
+      rank.history.ending.kind = Ending::Kind::returned;
+      const auto drawn = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& is) {
+        const auto* indices = std::get_if<Drawn>(&is.what);
+        return indices && indices->name == "loader 0";
+      });
+      const auto print = differ ? std::to_string(rank.number) : "a";
+      rank.records.insert(drawn + 1,
+                          {drawn->at, Fact{"batch", {{"loader", "loader 0"}, {"print", print}}}});
+    }
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), differ);
+    EXPECT_EQ(collectives_have_one_order(run).findings.empty(), differ);
+  }
+}
+
 TEST(Replicas, CompareParametersThatAreAveragedByHand) {
   auto run = right_run();
   unwrap(run);

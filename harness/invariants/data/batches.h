@@ -19,13 +19,6 @@ Details draws_of(const PassRow& row);
 // Samples that no rank drew in any of several whole passes.
 std::optional<Finding> never_drawn(const std::vector<PassRow>& rows);
 
-// Ranks that drew each other's samples of one dataset, from samplers that do not know the ranks.
-std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows);
-
-// Ranks that were handed samples of each other's in a whole pass, which no sampler split: each has
-// a dataset of its own, or a stream.
-std::optional<Finding> shared_samples(const PassRow& row);
-
 // Workers of one rank's loader of a stream that each deal the whole of the rank's part.
 std::optional<Finding> repeated_by_workers(const PassRow& row);
 

@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/data/batches.h"
 #include "harness/invariants/data/numberings.h"
+#include "harness/invariants/data/overlaps.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 
@@ -102,7 +103,7 @@ std::optional<Finding> other_content(const PassRow& row) {
 bool numbers_the_same_samples(const PassRow& row) {
   std::map<std::string, int64_t> numbers;
   for (const auto& pass : row.by_rank) {
-    if (pass.is->text("dataset") == "Subset") return true;
+    if (pass.is->text("dataset") == "Subset" || !pass.is->text("subset").empty()) return true;
     for (const auto& batch : pass.batches)
       if (batch.first_index >= 0 &&
           numbers.try_emplace(batch.first_print, batch.first_index).first->second !=
@@ -220,8 +221,11 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
   }
   found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);
-  if (auto overlap = overlapping_draws(rows); overlap && judgement.findings.empty())
-    judgement.remarks.push_back(std::move(*overlap));
+  auto overlap = overlapping_draws(rows);
+  if (overlap && overlap->is_split)
+    found(std::move(overlap->finding), overlap->at);
+  else if (overlap && judgement.findings.empty())
+    judgement.remarks.push_back(std::move(overlap->finding));
   const auto losses = same_losses(run);
   found(losses.finding, losses.at);
   if (judged == 0 && losses.backwards == 0 && judgement.findings.empty())

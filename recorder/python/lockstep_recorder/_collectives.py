@@ -11,7 +11,8 @@ from ._digests import dtype_name
 from ._history import DONE, ISSUED
 
 # PyTorch's functions, the tensor that a rank sends, and their names in a history.
-COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
+COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "all_reduce_coalesced": ("tensors", "allreduce"),
+               "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
                "all_gather": ("tensor", "allgather"), "all_gather_into_tensor": ("input_tensor", "_allgather_base"),
                "gather": ("tensor", "gather"), "scatter": ("tensor", "scatter"),
                "reduce_scatter_tensor": ("input", "_reduce_scatter_base"), "barrier": (None, "barrier"),

@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from ._history import OBSERVATION
-from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of
+from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, subset_in
 from ._state import here
 
 
@@ -53,7 +53,8 @@ class Loaders:
             if of not in self.fingerprints:
                 self.fingerprints[of] = fingerprint_of(dataset, length), numberings_of(dataset, length)
             fingerprint, numbered = self.fingerprints[of]
-            subset = fingerprint_of(field(dataset, "indices")) if type(dataset) is torch.utils.data.Subset else None
+            part = subset_in(dataset)
+            subset = None if part is None else fingerprint_of(field(part, "indices"))
         except Exception as error:
             self.record.omit("a fingerprint of a dataset", error)
             fingerprint = subset = numbered = None

@@ -146,6 +146,14 @@ def numberings_of(dataset, length=None, depth=0):
     return found
 
 
+def subset_in(dataset, depth=0):
+    """The Subset that a dataset is, or that it wraps, to transform its samples say."""
+    if type(dataset) is torch.utils.data.Subset:
+        return dataset
+    within = [each for each in attributes_of(dataset).values() if isinstance(each, torch.utils.data.Dataset)] if depth < 4 else ()
+    return subset_in(within[0], depth + 1) if len(within) == 1 else None
+
+
 def is_naming(value):
     return type(value) is dict and 2 <= len(value) <= NUMBERED_MOST and all(type(key) is str for key in value) and \
         all(type(number) is int for number in value.values()) and len(set(value.values())) == len(value)

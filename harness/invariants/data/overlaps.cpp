@@ -1,0 +1,108 @@
+#include "harness/invariants/data/overlaps.h"
+
+#include "harness/invariants/rows.h"
+#include "harness/verdict/trace.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// True if the ranks drew together about as many samples as the dataset has, from no sampler of
+// PyTorch that draws at random, and more of each other's than padding makes.
+bool is_meant_to_split(const PassRow& row, int64_t length, size_t shared) {
+  static const std::set<std::string> kDrawAtRandom{"RandomSampler", "WeightedRandomSampler"};
+  size_t drawn = 0, batch = 1;
+  for (const auto& pass : row.by_rank) {
+    drawn += pass.indices.size();
+    for (size_t number = 0; number < pass.batch_ends.size(); ++number)
+      batch = std::max(batch, pass.batch(number).size());
+  }
+  const auto all = static_cast<size_t>(length);
+  constexpr size_t kSharedLeast = 8;
+  return row.all_whole() && 8 * std::max(drawn, all) <= 9 * std::min(drawn, all) &&
+         shared >= kSharedLeast && shared > batch * row.by_rank.size() &&
+         !kDrawAtRandom.contains(row.by_rank.front().is->text("sampler"));
+}
+
+}  // namespace
+
+std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows) {
+  for (const auto& row : rows) {
+    const auto& first = row.by_rank.front();
+    int64_t length = first.length();
+    if (length < 0)  // of which all that was drawn says something
+      for (const auto& pass : row.by_rank)
+        for (const int64_t index : pass.indices) length = std::max(length, index + 1);
+    const auto share = length / static_cast<int64_t>(row.by_rank.size());
+    if (row.is_sharded() || !row.all(&Pass::trains) || share <= 0) continue;
+    std::map<int64_t, size_t> holders;
+    std::vector<int64_t> shared;
+    bool is_distinct = true;
+    for (size_t rank = 0; rank < row.by_rank.size() && is_distinct; ++rank) {
+      const auto& pass = row.by_rank[rank];
+      is_distinct = have_one_dataset(first, pass);
+      const auto count = std::min<size_t>(pass.indices.size(), static_cast<size_t>(share));
+      for (size_t at = 0; at < count && is_distinct; ++at) {
+        const auto [found, is_new] = holders.try_emplace(pass.indices[at], rank);
+        if (!is_new && found->second == rank) is_distinct = false;  // it draws with repeats
+        if (!is_new && found->second != rank) shared.push_back(pass.indices[at]);
+      }
+    }
+    if (!is_distinct || shared.empty()) continue;
+    const auto sampler = first.is->text("sampler");
+    return DrawnByOthers{
+        {"", "overlapping_draws", row.place(),
+         row.place() + ": ranks drew " + counted(shared.size(), "sample") +
+             " of each other's before the first order of " + std::to_string(length) +
+             " was over: its " + (sampler == "NoneType" ? "batch sampler" : sampler) +
+             " does not know the ranks, or splits an order of each rank's own: " + listed(shared)},
+        first.last,
+        is_meant_to_split(row, length, shared.size())};
+  }
+  return {};
+}
+
+std::optional<Finding> shared_samples(const PassRow& row) {
+  constexpr size_t kSharedLeast = 8;  // fewer may be padding
+  if (row.is_sharded() || !row.all_whole()) return {};
+  std::vector<std::set<std::string>> samples;
+  std::vector<double> known;  // which part of the samples has a fingerprint
+  for (const auto& pass : row.by_rank) {
+    if (!samples.empty() && have_one_dataset(row.by_rank.front(), pass)) return {};
+    auto& is = samples.emplace_back();
+    size_t all = 0, listed_here = 0;
+    for (const auto& batch : pass.batches) {
+      is.insert(batch.samples.begin(), batch.samples.end());
+      listed_here += batch.samples.size();
+      all += batch.count;
+    }
+    if (is.empty() || is.size() < listed_here) return {};  // a rank that repeats samples draws them
+    known.push_back(static_cast<double>(is.size()) / static_cast<double>(all));
+  }
+  for (size_t a = 0; a < samples.size(); ++a)
+    for (size_t b = a + 1; b < samples.size(); ++b) {
+      const auto shared = static_cast<size_t>(
+          std::count_if(samples[a].begin(), samples[a].end(),
+                        [&](const auto& sample) { return samples[b].contains(sample); }));
+      const auto expected = known[b] * static_cast<double>(samples[a].size());  // were all shared
+      const auto part = static_cast<double>(shared) / expected;
+      if (shared < kSharedLeast || 2 * part * static_cast<double>(samples.size()) < 1) continue;
+      return Finding{"",
+                     "shared_samples",
+                     row.place(),
+                     row.place() + ": " + ranks_text({static_cast<int>(a), static_cast<int>(b)}) +
+                         " were handed " + counted(shared, "sample") + " in common, of " +
+                         counted(samples[a].size(), "sample") + " that are known of rank " +
+                         std::to_string(a) +
+                         ": what each rank lists or streams is no part of its own",
+                     {"cause: files or shards that each rank shuffles on its own before it takes "
+                      "its part, or that nothing splits: shuffle with one seed, then split"}};
+    }
+  return {};
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,21 @@
+// Ranks that train on each other's samples, though each draws some of its own.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+#include "harness/recorded/passes.h"
+
+namespace lockstep::recorded {
+
+// Ranks that drew each other's samples of one dataset, from samplers that do not know the ranks.
+struct DrawnByOthers {
+  Finding finding;
+  Moment at;
+  bool is_split = false;  // together they drew as many as the dataset has, by the program's sampler
+};
+std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows);
+
+// Ranks that were handed samples of each other's in a whole pass, which no sampler split: each has
+// a dataset of its own, or a stream.
+std::optional<Finding> shared_samples(const PassRow& row);
+
+}  // namespace lockstep::recorded
