@@ -11,8 +11,9 @@ namespace lockstep::reports {
 namespace {
 
 constexpr size_t kLineColumns = 100;
-constexpr size_t kLabelColumns = 9;  // "replay   "
-constexpr size_t kNoteColumns = 48;  // notes stand behind the longest field up to here
+constexpr size_t kLabelColumns = 9;    // "replay   "
+constexpr size_t kPassesColumns = 40;  // a longer value, of a list of structs, helps nobody
+constexpr size_t kNoteColumns = 48;    // notes stand behind the longest field up to here
 
 struct Shown {
   std::string path, text;  // "world.size", "world 2"
@@ -56,7 +57,9 @@ const FieldNote* note_of(const std::string& path, const Shrunk& shrunk) {
 
 std::string note_text(const FieldNote* note) {
   if (!note) return "";
-  return note->any ? "or any other value" : "passes " + one_line(note->passes);
+  if (note->any) return "or any other value";
+  const auto passes = "passes " + one_line(note->passes);
+  return width(passes) > kPassesColumns ? "passes with another one" : passes;
 }
 
 // The fields of the case, then those that hold what a default case holds and matter.

@@ -80,6 +80,7 @@ Json failure_json(const Failure& failure) {
             {"stack", failure.stack},
             {"stack_file", failure.stack_file.string()},
             {"call_sites", lines(failure.call_sites)}};
+  if (!failure.program.empty()) json["program"] = one_line(failure.program);
   if (failure.archived) json["archived"] = true;
   if (failure.shrunk) json["shrunk"] = shrunk_json(*failure.shrunk);
   return json;

@@ -2,6 +2,7 @@
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
+#include "harness/verdict/usual_cause.h"
 #include "reports/story.h"
 #include "reports/style.h"
 
@@ -13,7 +14,7 @@ namespace lockstep::reports {
 
 namespace {
 
-enum class Cell { holds, lacks, refuses, differs, unknown };  // the worse, the later
+enum class Cell { holds, lacks, limited, refuses, differs, unknown };  // the worse, the later
 
 // A subject without the part says so itself (harness/worlds/subject.cpp).
 bool is_about_a_missing_part(const std::string& reason) {
@@ -24,10 +25,15 @@ std::string reason_of(const Result& result) {
   return result.worst.findings.empty() ? "" : legible(result.worst.findings.front().diagnosis);
 }
 
+// A sentence on what the backend lacks, where nothing else fails: no difference of the subject.
+std::string limit_of(const Result& result) {
+  return result.worst.findings.empty() ? "" : backend_limit(result.worst.findings.front());
+}
+
 Cell cell_of(const Result& result) {
   if (result.kind == Result::Kind::pass) return Cell::holds;
   if (result.kind == Result::Kind::inconclusive) return Cell::unknown;
-  if (is_failure(result.kind)) return Cell::differs;
+  if (is_failure(result.kind)) return limit_of(result).empty() ? Cell::differs : Cell::limited;
   return is_about_a_missing_part(reason_of(result)) ? Cell::lacks : Cell::refuses;
 }
 
@@ -37,6 +43,8 @@ const char* name_of(Cell cell) {
       return "holds";
     case Cell::lacks:
       return "–";
+    case Cell::limited:
+      return "limited";
     case Cell::refuses:
       return "refuses";
     case Cell::differs:
@@ -124,10 +132,13 @@ std::string sentence(const Result& result, const MatrixPage& page) {
   const auto cell = cell_of(result);
   if (cell == Cell::refuses) return name + "refuses: " + reason_of(result) + "\n";
   if (cell == Cell::unknown) return name + "is not judged: " + reason_of(result) + "\n";
-  if (cell != Cell::differs) return "";
+  if (cell != Cell::differs && cell != Cell::limited) return "";
   const auto file = file_of(result, page);
-  return name + how_it_differs(result.kind) + ": " + legible(rule_of(result)) + ". " +
-         legible(diagnosis_of(result)) + (file.empty() ? "" : " ([case](" + file + "))") + "\n";
+  const auto how = cell == Cell::limited
+                       ? "is limited: " + limit_of(result)
+                       : how_it_differs(result.kind) + ": " + legible(rule_of(result)) + ". " +
+                             legible(diagnosis_of(result));
+  return name + how + (file.empty() ? "" : " ([case](" + file + "))") + "\n";
 }
 
 // The features that a subject lacks, in cases of scenarios that it does not refuse altogether.
@@ -184,8 +195,9 @@ std::string matrix_page(const Run& run, const MatrixPage& page) {
   std::string text =
       "# The matrix\n\n`" + page.command +
       "` wrote this page: what each subject does with each claim of the catalogue.\n"
-      "**holds**; **differs**, in the linked case; **refuses**, as the sentences below "
-      "say; **–**, where it does not have the part\nthat is judged.\n\n";
+      "**holds**; **differs**, in the linked case; **limited**, where its backend cannot; "
+      "**refuses**, as the sentences below say; **–**,\nwhere it does not have the part that is "
+      "judged.\n\n";
   text += claims(run, page);
   for (const auto& setting : run.settings) text += section(run, setting, page);
   return text + differences(run, page);

@@ -111,6 +111,7 @@ Failure failure_of(const At& at, const std::string& scenario) {
   if (at["hash"].line() != hash_of(failure.c)) at["hash"].wrong("is not that of the case");
   const auto world = at["case"]["world"];
   world["size"].whole(1, kWorldMost);
+  if (at.has("program")) failure.program = at["program"].line();
   failure.unlike_default = at["unlike_default"].object();
   failure.of = at["of"].number(1, kCasesMost);
   failure.number = at["number"].number(1, failure.of);

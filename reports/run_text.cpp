@@ -13,13 +13,19 @@ namespace lockstep::reports {
 namespace {
 
 std::string skipped_text(const Run& run, int64_t skipped) {
-  std::map<std::string, int64_t> reasons;
+  constexpr size_t kSaid = 2;
+  std::map<std::string, int64_t> counts;
   for (const auto& result : run.results)
-    if (result.kind == Result::Kind::skip) ++reasons[weightiest_reason(result)];
+    if (result.kind == Result::Kind::skip) ++counts[weightiest_reason(result)];
+  std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> parts;
-  for (const auto& [reason, count] : reasons)
-    parts.push_back(std::to_string(count) + ": " + reason);
-  return std::to_string(skipped) + " skipped (" + joined(parts, ", ") + ")";
+  for (size_t i = 0; i < std::min(kSaid, reasons.size()); ++i)
+    parts.push_back(std::to_string(reasons[i].second) + ": " + reasons[i].first);
+  const auto left = static_cast<int64_t>(reasons.size() - parts.size());
+  return std::to_string(skipped) + " skipped (" + joined(parts, ", ") +
+         (left > 0 ? ", and " + counted(left, "more reason") : "") + ")";
 }
 
 }  // namespace
@@ -110,8 +116,13 @@ std::string blind_text(const Run& run) {
   return "A canary did not come out as it must (" + joined(run.blind, ", ") + ")";
 }
 
+std::string statistics(const Run& run) {
+  return shares_text(run) + pairs_text(run);
+}
+
 std::string remarks(const Run& run) {
-  std::string text = shares_text(run) + pairs_text(run);
+  std::string text;
+  if (misses_a_share(run)) text += shares_text(run);
   if (run.canary == Run::Canary::passed)
     text += "✗ " + blind_text(run) + ": the passes above prove nothing\n";
   if (run.canary == Run::Canary::inconclusive)

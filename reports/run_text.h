@@ -21,6 +21,9 @@ std::string counts_text(const Run& run, SkipReasons reasons = SkipReasons::named
 // "A canary did not come out as it must (agreement)": of a run whose canary passed.
 std::string blind_text(const Run& run);
 
+// How far the cases that were drawn covered what they should, a line each.
+std::string statistics(const Run& run);
+
 // Returns the remarks that a reader must know before the counts mean anything, a line each, which
 // ends with a newline: shares that are missed, a canary that passed, shards that are missing.
 std::string remarks(const Run& run);

@@ -3,6 +3,7 @@
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
+#include "harness/verdict/usual_cause.h"
 #include "reports/case_text.h"
 #include "reports/findings/text.h"
 
@@ -68,13 +69,17 @@ std::vector<std::string> archived_line(const Result& result) {
   return labelled("archived", {"it failed in an earlier run, so this run plays it first"});
 }
 
-// "and 3 more findings, the next at step 1, ..."; empty where there is one.
+// "and 3 more findings, the next at step 1, ...: no rank ..."; empty where there is one. It may be
+// of another mistake.
 std::string more_text(const Result& result) {
   const auto count = static_cast<int64_t>(result.worst.findings.size());
   if (count < 2) return "";
   const Finding& next = result.worst.findings[1];
+  const auto place =
+      next.where.at ? "step " + std::to_string(next.where.at->step) + ", " + next.where.at->phase
+                    : next.where.text();
   return "and " + counted(count - 1, "more finding") + ", the next at " +
-         (next.where.empty() ? next.rule : next.where.text());
+         (next.where.empty() ? next.rule : place) + ": " + next.diagnosis;
 }
 
 std::vector<std::string> remark_lines(const Finding& remark, const Style& style) {
@@ -96,6 +101,21 @@ std::string headline_of(const Result& result) {
   return ending_text(result).empty() ? rule_of(result) : result.claim;
 }
 
+// The case's program in plain words, and what is known of such a finding: its usual cause, or that
+// the backend and not the subject cannot.
+std::vector<std::string> plain_words(const Result& result) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& name, const std::string& text) {
+    if (!text.empty()) lines.push_back(name + ": " + text);
+  };
+  if (result.failure) add("program", result.failure->program);
+  if (const auto* finding = first_finding(result)) {
+    add("usual cause", usual_cause(*finding));
+    add("limit", backend_limit(*finding));
+  }
+  return lines;
+}
+
 // The story of a result without its other signatures.
 std::vector<std::string> story_of_one(const Result& result, const std::string& program,
                                       const Style& style) {
@@ -103,6 +123,7 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   const bool certain = result.kind != Result::Kind::inconclusive;
   std::vector<std::string> lines{(certain ? "✗ " : "? ") + headline_of(result)};
   lines.push_back("  " + ending_text(result) + diagnosis_of(result));
+  for (const auto& line : plain_words(result)) lines.push_back("  " + line);
   if (const auto count = count_text(result); !count.empty())
     append(lines, labelled("found in", {count}));
   if (result.failure) append(lines, case_lines(*result.failure));
@@ -162,6 +183,7 @@ StoryParts story_parts(const Result& result, const std::string& program) {
   StoryParts parts{.rule = headline_of(result),
                    .diagnosis = ending_text(result) + diagnosis_of(result),
                    .count = count_text(result),
+                   .plainly = plain_words(result),
                    .more = more_text(result),
                    .replay = replay_command(result, program),
                    .read = read_command(result, program)};

@@ -28,6 +28,7 @@ std::string count_text(const Result& result);
 // but the rule.
 struct StoryParts {
   std::string rule, diagnosis, count;
+  std::vector<std::string> plainly;        // the program, and what usually goes wrong there
   std::vector<std::string> smallest_case;  // with what does not matter marked
   std::vector<std::string> shown;          // the first divergence, or who waits for whom
   std::string more;                        // how many findings there are besides

@@ -174,6 +174,8 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   add_colour(*command, options.colour);
   option("--slowest", options.slowest, "N", "list the N slowest cases, at most 10",
          whole_numbers(size_t{1}, kSlowestMost));
+  command->add_flag("--stats", options.shows_statistics,
+                    "how many cases of each required kind, and pairs of options, were drawn");
   command->add_flag("-q", jobs.quiet, "print failures and the summary only")
       ->excludes(command->add_flag(
           "-v", flags->verbose, "print a line for each case; -vv: also what every rank recorded"));

@@ -6,6 +6,7 @@
 #include "harness/cases/shown_fields.h"
 #include "reports/devices.h"
 #include "reports/history.h"
+#include "reports/run_text.h"
 
 namespace lockstep::cli {
 
@@ -123,7 +124,8 @@ void Live::on_result(const Result& result) {
 
 void Live::summary() {
   print(reports::slowest(run_, options_.slowest, options_.out) +
-        reports::summary(run_, options_.out));
+        reports::summary(run_, options_.out) +
+        (options_.shows_statistics ? shown(reports::statistics(run_), options_.out) : ""));
 }
 
 std::string Live::progress_line() const {

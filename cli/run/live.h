@@ -20,6 +20,7 @@ struct LiveOptions {
   Detail detail = Detail::normal;
   bool show_rows = false;                  // every row of every history
   size_t slowest = 0;                      // cases that the summary lists
+  bool shows_statistics = false;           // of the kinds of cases that were drawn
   int64_t results = 0, cases = 0;          // upper bounds; no cases: nobody knows how many
   std::chrono::milliseconds time_limit{};  // of one case
   std::function<bool()> wants_to_know;     // whether a status request came since the last call

@@ -15,6 +15,7 @@
 #include "harness/worlds/launched/launched_tier.h"
 #include "harness/worlds/tiers.h"
 #include "reports/json.h"
+#include "scenarios/standalone/standalone.h"
 
 #include <algorithm>
 #include <limits>
@@ -108,6 +109,7 @@ LiveOptions live_options(const std::vector<Job>& jobs, const CommandOptions& opt
                    .detail = options.detail,
                    .show_rows = options.show_rows,
                    .slowest = options.slowest,
+                   .shows_statistics = options.shows_statistics,
                    .results = static_cast<int64_t>(jobs.size()),
                    .time_limit = options.campaign.time_limit};
   for (const auto& job : jobs) live.cases += case_count(job);
@@ -175,7 +177,9 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   live.headline();
   RequestedHistory kept(live);
   Listener& listener = options.history.empty() ? static_cast<Listener&>(live) : kept;
-  Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, listener)
+  auto campaign = options.campaign;
+  campaign.in_words = scenarios::standalone::in_words;
+  Campaign(std::move(jobs), std::move(playing.canaries), campaign, lanes, archive, listener)
       .run(interrupted, run);
   run.exit_code = exit_code_of(run, archive);
   for (const auto& [file, text] : archived_reports(run)) archive.write(file, text);

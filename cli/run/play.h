@@ -23,6 +23,7 @@ struct CommandOptions {
   Detail detail = Detail::normal;
   bool show_rows = false;
   size_t slowest = 0;                     // cases that the summary lists
+  bool shows_statistics = false;          // of the kinds of cases that were drawn
   std::function<void(Run&)> at_end;       // with the whole run, whose exit code it may change
   std::optional<LaunchedPlace> launched;  // of this process, where launched worlds are run
   std::chrono::milliseconds rendezvous_timeout{std::chrono::minutes(5)};

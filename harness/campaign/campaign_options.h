@@ -36,6 +36,9 @@ struct CampaignOptions {
   std::filesystem::path case_file;
   std::optional<Origin> case_origin = {};
 
+  // The program of a case's ranks in plain words, or nothing.
+  std::function<std::string(const Case&)> in_words = [](const Case&) { return ""; };
+
   // None: failing cases stay as they were found.
   std::optional<ShrinkOptions> shrink = {};
 };

@@ -58,11 +58,18 @@ std::string stack_in(const fs::path& stacks, int rank) {
   return joined(lines, "\n");
 }
 
+// A call that no line of the program is known to have made, as on a thread of a library, has no
+// place that would help.
+bool has_a_place(const std::string& headline) {
+  return !headline.ends_with(" in a place without lines") &&
+         headline.find(" in start_thread at ") == std::string::npos;
+}
+
 std::vector<std::string> headlines_of(const fs::path& call_sites) {
   std::ifstream in(call_sites);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);)
-    if (!line.starts_with(' ')) lines.push_back(line);
+    if (!line.starts_with(' ') && has_a_place(line)) lines.push_back(line);
   return lines;
 }
 

@@ -78,6 +78,7 @@ void close(JobRun& job, CaseRunner& runner) {
     const auto drawn = verdict.signature();
     use_smallest(verdict, failure, job);
     rename_signature(result, drawn, verdict.signature());
+    failure.program = runner.options().in_words(failure.c);
     keep(failure, is_failure(kind), job, runner);
   };
   if (result.failure) complete(result.kind, result.worst, *result.failure);

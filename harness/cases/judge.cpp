@@ -44,13 +44,20 @@ std::string how_it_ended(const History& history, int rank) {
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const auto how = how_it_ended(history, rank);
-  // Where collectives diverge that is the cause, whichever rank was ended by it.
+  // Where collectives diverge that is the cause, whichever rank was ended by it. An exception that
+  // says so, too, is not quoted again.
   const auto mismatch = first_mismatch(history);
+  const bool says_so =
+      mismatch && is.ending.why.starts_with(mismatch->substr(0, mismatch->find(':')));
+  const auto text =
+      !mismatch ? how
+      : says_so ? *mismatch + "; rank " + std::to_string(rank) + " threw, " + moment_text(is.last)
+                : *mismatch + "; " + how;
   return {Verdict::Kind::crash,
           {{"Every rank must return from its program",
             mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
-            "rank " + std::to_string(rank) + " " + moment_text(is.last),
-            mismatch ? *mismatch + "; " + how : how, rank_summary(history)}}};
+            "rank " + std::to_string(rank) + " " + moment_text(is.last), text,
+            rank_summary(history, is.ending.why)}}};
 }
 
 std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
@@ -114,11 +121,15 @@ std::optional<Verdict> judge_endings(const History& history) {
 
 Findings leftovers(const History& history) {
   Findings out;
+  // Work that waits for another collective of a peer never ends.
+  const auto mismatch = first_mismatch(history);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       if (const auto* left = std::get_if<LeftBehind>(&event.what))
         out.push_back({"A rank must leave nothing behind", "left_behind",
-                       "rank " + std::to_string(rank), left->what});
+                       "rank " + std::to_string(rank),
+                       (mismatch && out.empty() ? *mismatch + "; " : "") + "rank " +
+                           std::to_string(rank) + ": " + left->what});
   return out;
 }
 
@@ -178,7 +189,11 @@ Verdict not_recorded(const History& history, int rank, const std::string& what) 
   for (int other = 0; rank < 0 && other < history.size(); ++other)
     if (history.ranks()[static_cast<size_t>(other)].ending.kind != Ending::Kind::returned)
       rank = other;
-  if (rank < 0) return vacuous(what);
+  if (rank < 0 && what.starts_with("no rank recorded an observation")) return vacuous(what);
+  if (rank < 0)
+    return {Verdict::Kind::fail,
+            {{"Every rank must record what the case is judged on", "recorded_less", "",
+              what + ": the subject left it out", rank_summary(history)}}};
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const bool returned = is.ending.kind == Ending::Kind::returned;
   const auto text =

@@ -38,16 +38,18 @@ std::string moment_text(const Moment& at) {
                           : "at step " + std::to_string(at.step) + ", " + at.phase;
 }
 
-Details rank_summary(const History& history) {
+Details rank_summary(const History& history, const std::string& said) {
   Table ranks{.columns = {{"", Table::Holds::name}}, .rows = {}};
   for (int rank = 0; rank < std::min(history.size(), kSummaryRanksMost); ++rank) {
     const auto& is = history.ranks()[static_cast<size_t>(rank)];
-    ranks.rows.push_back({.cells = {{"rank " + std::to_string(rank)}},
-                          .remark = std::string(name_of(is.ending.kind)) +
-                                    (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") +
-                                    " " + moment_text(is.last) + "; " +
-                                    last_collective(history, rank) + injections_text(is),
-                          .rank = rank});
+    const bool is_said = is.ending.kind == Ending::Kind::threw && is.ending.why == said;
+    ranks.rows.push_back(
+        {.cells = {{"rank " + std::to_string(rank)}},
+         .remark = std::string(name_of(is.ending.kind)) +
+                   (is.ending.why.empty() || is_said ? "" : " (" + is.ending.why + ")") + " " +
+                   moment_text(is.last) + "; " + last_collective(history, rank) +
+                   injections_text(is),
+         .rank = rank});
   }
   Details details{std::move(ranks)};
   if (history.size() > kSummaryRanksMost)

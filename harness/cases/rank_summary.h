@@ -9,7 +9,8 @@ namespace lockstep {
 // "at step 1, after", or "before its first step".
 std::string moment_text(const Moment& at);
 
-// For each rank how it ended, where it was, and its last collective; then the ladder.
-Details rank_summary(const History& history);
+// For each rank how it ended, where it was, and its last collective; then the ladder. An exception
+// that is `said` already is not quoted.
+Details rank_summary(const History& history, const std::string& said = "");
 
 }  // namespace lockstep

@@ -60,6 +60,7 @@ struct Shrunk {
 // smallest one.
 struct Failure {
   Case c;
+  std::string program;     // of its ranks, in plain words; empty: the scenario has none
   Json unlike_default;     // the fields of the case that differ from a default constructed one
   int number = 1, of = 1;  // "case 37 of 200"
   bool archived = false;   // it failed in an earlier run, so it ran first

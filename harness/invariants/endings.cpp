@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/verdict/trace.h"
+#include "harness/verdict/usual_cause.h"
 
 #include <algorithm>
 #include <array>
@@ -168,16 +169,12 @@ Details known_cause(const Rank& rank) {
         return {"cause: a second forward of " + changed_buffers(rank) +
                 ", in place, which the graph of the first one had saved: one forward for both "
                 "batches, or broadcast_buffers=False"};
+    return {
+        "cause: the program itself changed in place what the graph had saved; no buffers were "
+        "broadcast"};
   }
-  if (has("marked as ready twice") || has("mark a variable ready only once"))
-    return {
-        "cause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
-        "(use_reentrant=False is the cure), or a module that several forwards share"};
-  if (has("did not receive grad") || left_a_reduction_unfinished(rank))
-    return {
-        "cause: parameters of the forward take no part in the loss on some rank: "
-        "find_unused_parameters=True, or leave them out of the model"};
-  return {};
+  const auto cause = usual_cause_of_exception(why);
+  return cause.empty() ? Details() : Details{"cause: " + cause};
 }
 
 }  // namespace

@@ -87,6 +87,34 @@ std::vector<Contribution> others(const std::vector<Difference>& rows, size_t fir
   return out;
 }
 
+// How many values of ranks differ from what is right.
+size_t wrong_values(const std::vector<Difference>& rows) {
+  size_t count = 0;
+  for (const auto& row : rows)
+    for (const auto rank : wrong_ranks(row)) {
+      if (!comparable(row.row.by_rank[rank], row.expected[rank])) continue;
+      const auto seen = as_doubles(row.row.by_rank[rank]), right = as_doubles(row.expected[rank]);
+      for (size_t i = 0; i < seen.size(); ++i) count += seen[i] != right[i] ? 1 : 0;
+    }
+  return count;
+}
+
+// Explanations by what the row should hold in other steps. Among several steps a value or two fit
+// one by chance.
+Explanations other_steps_values(const Comparison& one, const std::vector<Comparison>& rows,
+                                const std::vector<Difference>& of_the_moment) {
+  constexpr size_t kDecisive = 3;
+  if (wrong_values(of_the_moment) < kDecisive) return {};
+  Explanations out;
+  for (const auto& other : rows)
+    if (other.row.name == one.row.name && other.row.at.phase == one.row.at.phase &&
+        other.row.at.step != one.row.at.step)
+      out.push_back(recorded_instead(
+          {"another_steps_value", "what was right in step " + std::to_string(other.row.at.step)},
+          other.expected));
+  return out;
+}
+
 // Whether the ranks agree shows where to look: at what all ranks do alike, or at what one rank does
 // differently.
 Details note(const Difference& is, const Diagnosis& diagnosis) {
@@ -162,15 +190,20 @@ Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
   for (const auto& one : rows) {
     if (wrong_ranks(difference_of(one)).empty()) continue;
     std::vector<Difference> of_the_moment;
-    std::vector<Explanations> explanations;
+    std::vector<const Comparison*> comparisons;
     size_t first = 0;
     for (const auto& other : rows) {
       if (!stand_together(one.row, other.row)) continue;
       if (&other == &one) first = of_the_moment.size();
+      comparisons.push_back(&other);
       of_the_moment.push_back(difference_of(other));
-      const bool is_wrong = !wrong_ranks(of_the_moment.back()).empty();
-      explanations.push_back(is_wrong && other.explanations ? other.explanations()
-                                                            : Explanations{});
+    }
+    std::vector<Explanations> explanations(comparisons.size());
+    for (size_t at = 0; at < comparisons.size(); ++at) {
+      if (wrong_ranks(of_the_moment[at]).empty()) continue;
+      if (comparisons[at]->explanations) explanations[at] = comparisons[at]->explanations();
+      for (auto& more : other_steps_values(*comparisons[at], rows, of_the_moment))
+        explanations[at].push_back(std::move(more));
     }
     return {finding(rule, of_the_moment, first, std::move(explanations))};
   }

@@ -69,6 +69,20 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
   return {"ranks_agree_reference_differs", kOnlyTheReferenceShows, kWhichRanks};
 }
 
+Diagnosis by_shape(const TensorValue& seen, const TensorValue& right, size_t rank) {
+  const std::string which = "rank " + std::to_string(rank);
+  if (is_no_gradient(seen))
+    return {"no_gradient",
+            which + " has no gradient, where one of " + shape_text(right) + " is right"};
+  if (is_no_gradient(right))
+    return {"unexpected_gradient",
+            which + " has a gradient, " + shape_text(seen) + ", where there must be none"};
+  return {
+      "other_shape",
+      "dtype or shape differs: " + shape_text(seen) + " where " + shape_text(right) + " is right",
+      kRelation};
+}
+
 // Ranks that hold the same numbers, in the order of their first rank.
 std::vector<std::vector<size_t>> groups_of(const Row& row) {
   std::vector<std::vector<size_t>> groups;
@@ -138,10 +152,7 @@ Diagnosis diagnose(const Difference& is, const Explanations& explanations,
     if (auto diagnosis = explanation(is)) return *diagnosis;
   for (size_t rank = 0; rank < is.expected.size(); ++rank)
     if (!comparable(is.row.by_rank[rank], is.expected[rank]))
-      return {"other_shape",
-              "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) + " where " +
-                  shape_text(is.expected[rank]) + " is right",
-              kRelation};
+      return by_shape(is.row.by_rank[rank], is.expected[rank], rank);
   return by_rank(is, wrong_ranks(is), moment);
 }
 

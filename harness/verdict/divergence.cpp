@@ -38,8 +38,8 @@ struct Line {
 
 // Where a rank's dtype or shape differs, these replace the values.
 Line shapes_of(const Difference& is) {
-  Line line{.name = is.row.name, .reference = {shape_text(is.expected.front())}, .by_rank = {}};
-  for (const auto& value : is.row.by_rank) line.by_rank.push_back({shape_text(value)});
+  Line line{.name = is.row.name, .reference = {shape_or_none(is.expected.front())}, .by_rank = {}};
+  for (const auto& value : is.row.by_rank) line.by_rank.push_back({shape_or_none(value)});
   return line;
 }
 

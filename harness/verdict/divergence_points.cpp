@@ -36,15 +36,17 @@ std::string cell(const Rung& by_rank, const Collective& common, int rank) {
   return found->second.done ? "done" : "waits";
 }
 
-bool parts(const Rung& by_rank, const Collective& common, int rank) {
+// Where most ranks issued nothing, a rank that did is the odd one.
+bool parts(const Rung& by_rank, const Collective& common, const std::set<int>& members, int rank) {
   const auto found = by_rank.find(rank);
+  if (2 * by_rank.size() < members.size()) return found != by_rank.end();
   return found == by_rank.end() || !match(common, found->second);
 }
 
 bool any_part(const Rung& by_rank, const std::set<int>& members) {
   const Collective& most = common(by_rank);
   return std::any_of(members.begin(), members.end(),
-                     [&](int rank) { return parts(by_rank, most, rank); });
+                     [&](int rank) { return parts(by_rank, most, members, rank); });
 }
 
 bool is_done_by_all(const Rung& by_rank) {
@@ -63,8 +65,8 @@ std::vector<int> shown_ranks(const Rung& by_rank, const std::set<int>& members) 
   const bool most_are_done = 2 * done > static_cast<int64_t>(by_rank.size());
   std::vector<int> shown, others;
   for (const int rank : members) {
-    const bool stands_out =
-        all_issued_it ? by_rank.at(rank).done != most_are_done : parts(by_rank, most, rank);
+    const bool stands_out = all_issued_it ? by_rank.at(rank).done != most_are_done
+                                          : parts(by_rank, most, members, rank);
     (stands_out ? shown : others).push_back(rank);
   }
   const size_t room = others.empty() ? kRanksShown : kRanksShown - 1;
@@ -142,7 +144,16 @@ std::optional<DivergencePoint> find_divergence_point(const std::map<std::string,
 
 namespace {
 
-// For a rung on which all collectives agree.
+// The number of collectives that only these ranks issued, from the rung on.
+int64_t count_from(const DivergencePoint& divergence_point, const std::vector<int>& ranks) {
+  return std::count_if(divergence_point.rungs.lower_bound(divergence_point.at),
+                       divergence_point.rungs.end(), [&](const auto& rung) {
+                         return std::any_of(ranks.begin(), ranks.end(),
+                                            [&](int rank) { return rung.second.contains(rank); });
+                       });
+}
+
+// For a rung on which all collectives agree. Where some ranks issued it, the fewer are accused.
 std::string text_of(const DivergencePoint& divergence_point) {
   const auto& rung = divergence_point.rung();
   const auto missing = divergence_point.ranks_that([](const auto* issued) { return !issued; });
@@ -158,8 +169,12 @@ std::string text_of(const DivergencePoint& divergence_point) {
   if (!missing.empty()) {
     std::vector<int> here;
     for (const auto& [rank, issued] : rung) here.push_back(rank);
-    return ranks_text(missing) + " never issued " + what + ", which " + ranks_text(here) +
-           " issued";
+    if (missing.size() <= here.size())
+      return ranks_text(missing) + " never issued " + what + ", which " + ranks_text(here) +
+             " issued";
+    const auto more = count_from(divergence_point, here);
+    return ranks_text(here) + " issued " + (more == 1 ? "one" : std::to_string(more)) +
+           " more than " + ranks_text(missing) + ": " + (more == 1 ? "" : "first ") + what;
   }
   if (done.empty()) return "every rank of the group issued " + what + ", and none completed it";
   return verb(waiting, "wait") + " in " + what + ", which " + ranks_text(done) + " completed";
@@ -199,8 +214,8 @@ Details ladder(const History& history) {
     auto& row = table.rows.emplace_back();
     row.cells.push_back({"#" + std::to_string(rung->first) + " " + text_of(most)});
     for (const int rank : ranks)
-      row.cells.push_back(
-          {.text = cell(rung->second, most, rank), .is_wrong = parts(rung->second, most, rank)});
+      row.cells.push_back({.text = cell(rung->second, most, rank),
+                           .is_wrong = parts(rung->second, most, members, rank)});
     if (rung->first == at) row.mark = Table::Mark::first;
   }
   return {std::move(table)};

@@ -38,6 +38,15 @@ bool comparable(const TensorValue& a, const TensorValue& b) {
   return same_shape(a, b) && a.bytes.size() == b.bytes.size();
 }
 
+bool is_no_gradient(const TensorValue& value) {
+  const bool may_learn = !is_whole(value.dtype) || value.dtype.starts_with("complex");
+  return may_learn && value.shape == std::vector<int64_t>{0};
+}
+
+std::string shape_or_none(const TensorValue& value) {
+  return is_no_gradient(value) ? "none" : shape_text(value);
+}
+
 std::string number(double value, int digits) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.*g", digits, value == 0 ? 0.0 : value);  // no "-0"
@@ -84,6 +93,8 @@ Element element(const TensorValue& value, size_t flat, int digits) {
   if (is_whole(value.dtype)) {
     const auto whole = as_integers(one);
     if (whole.empty()) return {};
+    if (value.dtype == "bool")
+      return {whole.front() ? "true" : "false", static_cast<double>(whole.front())};
     return {std::to_string(whole.front()), static_cast<double>(whole.front())};
   }
   const auto real = as_doubles(one);
@@ -110,7 +121,8 @@ Element ratio(const Element& seen, const Element& wanted) {
     return {};
   char text[40];
   const bool plain = ratio == 0 || (std::abs(ratio) >= 1e-3 && std::abs(ratio) < 1e4);
-  std::snprintf(text, sizeof(text), plain ? "%.3f" : "%.3g", ratio);
+  std::snprintf(text, sizeof(text), plain ? "%.3f" : "%.3g",
+                ratio == 0 ? 0.0 : ratio);  // no "-0.000"
   return {text, ratio};
 }
 

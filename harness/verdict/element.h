@@ -20,6 +20,12 @@ bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
 // And with as many bytes; a truncated value has fewer.
 bool comparable(const TensorValue& a, const TensorValue& b);
 
+// True of a gradient that autograd left undefined: ranks record it as no element of its dtype.
+bool is_no_gradient(const TensorValue& value);
+
+// "float32[2, 3]", or "none" for no gradient.
+std::string shape_or_none(const TensorValue& value);
+
 // The index of an element, in a value's dimensions, by its row-major number.
 std::vector<int64_t> index_of(const TensorValue& value, size_t flat);
 

@@ -95,11 +95,6 @@ std::optional<Relation> through_floating_point(const Numbers& is) {
                       (is_double ? "float64" : "float32")};
 }
 
-std::optional<Relation> sign_flipped(const Numbers& is) {
-  if (is.dtype() == "bool" || !is.all_hold(each([](double value) { return -value; }))) return {};
-  return Relation{"sign_flipped", "", "every value has the opposite sign"};
-}
-
 bool is_multiple(const Numbers& is, double factor) {
   return factor != 1 && is.all_hold(each([=](double value) { return factor * value; }), factor);
 }
@@ -113,16 +108,14 @@ double suggested_factor(const Numbers& is) {
                        : is.seen.front()[static_cast<size_t>(largest - wanted.begin())] / *largest;
 }
 
-// Any number is a multiple of any other, however often it occurs, so a factor without a meaning
-// needs two different numbers that show it.
-bool two_show(const Numbers& is, double factor) {
-  std::set<double> shown;
-  for (size_t i = 0; i < is.elements(); ++i) {
-    const double wanted = is.wanted.front()[i], moved = std::abs((factor - 1) * wanted);
-    if (moved > kDecisiveFactor * std::max(1.0, std::abs(factor)) * is.bounds.front()[i])
-      shown.insert(wanted);
-  }
-  return shown.size() > 1;
+// The expected values that show a factor: those that it moves by far more than their bounds.
+void add_shown(const Numbers& is, double factor, std::set<double>& shown) {
+  for (size_t at = 0; at < is.wrong.size(); ++at)
+    for (size_t i = 0; i < is.wanted[at].size(); ++i) {
+      const double wanted = is.wanted[at][i], moved = std::abs((factor - 1) * wanted);
+      if (moved > kDecisiveFactor * std::max(1.0, std::abs(factor)) * is.bounds[at][i])
+        shown.insert(wanted);
+    }
 }
 
 std::optional<Relation> multiple(const Numbers& is) {
@@ -130,17 +123,15 @@ std::optional<Relation> multiple(const Numbers& is) {
   const auto times = [](double factor) {
     return "every value is " + number(factor, kDigits) + " x the reference";
   };
-  // Small whole numbers are often twice or half another by chance.
-  const auto is_shown = [&](double factor) {
-    return is_multiple(is, factor) && (!is.is_whole() || two_show(is, factor));
-  };
-  if (is_shown(is.world))
+  if (is_multiple(is, -1))
+    return Relation{"sign_flipped", "", "every value has the opposite sign", -1.0};
+  if (is_multiple(is, is.world))
     return Relation{"factor_world_size", "", times(is.world) + ", the world size", is.world};
-  if (is_shown(1 / is.world))
+  if (is_multiple(is, 1 / is.world))
     return Relation{"factor_one_over_world_size", "",
                     times(1 / is.world) + ", one over the world size", 1 / is.world};
   const double factor = suggested_factor(is);
-  if (!two_show(is, factor) || !is_multiple(is, factor)) return {};
+  if (!is_multiple(is, factor)) return {};
   return Relation{"constant_factor", "", times(factor), factor};
 }
 
@@ -264,17 +255,30 @@ bool holds_beside(Namer named, const Relation& relation, const WrongRow& other) 
   return there && there->pattern == relation.pattern;
 }
 
+// Any number is a multiple of any other, and small whole numbers are often twice, half or the
+// negative of another by chance: a factor needs three unlike numbers that show it.
+bool is_decisive(const Relation& relation, const Numbers& numbers,
+                 const std::vector<WrongRow>& beside) {
+  constexpr size_t kDecisive = 3;
+  if (!relation.factor) return true;
+  std::set<double> shown;
+  add_shown(numbers, *relation.factor, shown);
+  for (const auto& other : beside) add_shown(Numbers(other), *relation.factor, shown);
+  return shown.size() >= kDecisive;
+}
+
 }  // namespace
 
 std::optional<Relation> relation_of(const WrongRow& wrong, const std::vector<WrongRow>& beside) {
   const Numbers numbers(wrong);
   if (numbers.elements() == 0) return {};
   for (const Namer named : {not_finite, zero, last_bits, through_floating_point, other_ranks_value,
-                            sign_flipped, multiple, transposed, permuted, shifted, some_elements}) {
+                            multiple, transposed, permuted, shifted, some_elements}) {
     const auto relation = named(numbers);
-    if (relation && std::all_of(beside.begin(), beside.end(), [&](const WrongRow& other) {
-          return holds_beside(named, *relation, other);
-        }))
+    if (relation &&
+        std::all_of(beside.begin(), beside.end(),
+                    [&](const WrongRow& other) { return holds_beside(named, *relation, other); }) &&
+        is_decisive(*relation, numbers, beside))
       return relation;
   }
   return {};

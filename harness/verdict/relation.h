@@ -3,7 +3,8 @@
 // A relation is named only where every element of every rank that differs fits it within its bound,
 // and where the relation moves at least one element far beyond that bound: noise inside wide bounds
 // fits everything and shows nothing. And every other wrong row of the same moment has to agree
-// with it: a row of few elements fits many relations by chance.
+// with it: a row of few elements fits many relations by chance. A factor needs three unlike numbers
+// of all these rows that show it.
 #pragma once
 
 #include "harness/verdict/numbers.h"

@@ -65,6 +65,7 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
   html.text(" " + name).close().close();
   html.element("p", {{"class", "rule"}}, parts.rule);
   html.element("p", {{"class", "diagnosis"}}, parts.diagnosis);
+  for (const auto& line : parts.plainly) html.element("p", {}, line);
   if (!parts.count.empty()) html.element("p", {}, "Found in " + parts.count + ".");
   const auto* seen = seen_of(result, page);
   auto pictures = pictures_of_failure(result, seen ? &seen->history : nullptr);

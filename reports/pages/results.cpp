@@ -223,7 +223,7 @@ void add_environment(Markup& html, const Run& run) {
   add("seconds", seconds(run.took));
   add("exit code", std::to_string(run.exit_code));
   add("folder", run.folder.string());
-  for (const auto& line : split(shares_text(run) + pairs_text(run), '\n')) add("coverage", line);
+  for (const auto& line : split(statistics(run), '\n')) add("coverage", line);
   html.open("section", {{"id", "environment"}}).element("h2", {}, "Environment");
   open_scrolling(html, "Environment");
   add_table(html, table);

@@ -1,6 +1,7 @@
 #include "scenarios/buffers/experiment.h"
 
 #include "harness/cases/generators.h"
+#include "harness/rank/tensors.h"
 #include "scenarios/cases/network.h"
 
 #include <torch/torch.h>
@@ -24,6 +25,21 @@ std::vector<TensorValue> values(const std::vector<State>& by_rank, size_t buffer
   return out;
 }
 
+// The average of the ranks' buffers, in their dtype; of whole numbers without its fraction.
+TensorValue averaged(const std::vector<TensorValue>& by_rank) {
+  const auto& like = by_rank.front();
+  const auto type = scalar_type(value_of_word<Dtype>(like.dtype).value());
+  const auto numbers = [&](const TensorValue& one) {
+    return at::isFloatingType(type) ? torch::tensor(as_doubles(one), at::kDouble)
+                                    : torch::tensor(as_integers(one), at::kLong);
+  };
+  auto sum = numbers(like);
+  for (size_t rank = 1; rank < by_rank.size(); ++rank) sum = sum + numbers(by_rank[rank]);
+  const auto ranks = static_cast<int64_t>(by_rank.size());
+  const auto average = at::isFloatingType(type) ? sum / ranks : at::div(sum, ranks, "trunc");
+  return value_of(average.reshape(like.shape).to(type));
+}
+
 // The wrong buffers with which a forward may begin.
 Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
   Explanations out{
@@ -31,7 +47,10 @@ Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
                        values(kept, buffer)),
       recorded_instead(
           {"took_rank_zeros_buffers", "rank 0's buffers, where this forward must not synchronise"},
-          {kept.front()[buffer].value})};
+          {kept.front()[buffer].value}),
+      recorded_instead(
+          {"averaged_buffers", "the average of the ranks' buffers, where rank 0's belong"},
+          {averaged(values(kept, buffer))})};
   for (size_t rank = 1; rank < kept.size(); ++rank)
     out.push_back(recorded_instead(
         {"took_another_ranks_buffers",

@@ -164,6 +164,15 @@ std::vector<TensorValue> with_share(const Training& c, const ExpectedStep& step,
   return on_every_rank(c, step.average[p].value - right + instead);
 }
 
+int ranks_with_samples(const Training& c) {
+  int count = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const Part part = part_of_batch(c, rank);
+    count += part.end > part.begin ? 1 : 0;
+  }
+  return count;
+}
+
 // Every rank contributed the right gradient, with the wrong weight.
 Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p) {
   const auto& average = step.average[p].value;
@@ -173,6 +182,16 @@ Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p)
                         "the sum divided by the number of elements, not by the world size"},
                        on_every_rank(c, average * c.world.size / elements)),
       average_of_averages(on_every_rank(c, unweighted(c, step, p)))};
+  for (size_t rank = 0; rank < step.local().size(); ++rank)
+    out.push_back(
+        recorded_instead({"one_rank_left_out", "the average without the gradient of rank " +
+                                                   std::to_string(rank) + ", divided by all ranks"},
+                         with_share(c, step, rank, p, at::zeros_like(average))));
+  if (const int used = ranks_with_samples(c); used > 0 && used < c.world.size)
+    out.push_back(recorded_instead(
+        {"empty_ranks_not_counted", "the sum divided by the " + std::to_string(used) +
+                                        " ranks that have samples, not by the world size"},
+        on_every_rank(c, average * c.world.size / used)));
   for (size_t rank = 0; rank < step.local().size(); ++rank)
     out.push_back(
         recorded_instead({"one_rank_undivided", "the gradient of rank " + std::to_string(rank) +

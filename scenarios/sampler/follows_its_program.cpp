@@ -9,15 +9,15 @@
 #include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/rank/tensors.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/sampler/acts.h"
+#include "scenarios/sampler/acting.h"
 
 #include <torch/torch.h>
 
 #include <array>
-#include <optional>
 #include <utility>
 
 namespace lockstep::scenarios::sampler_follows_its_program {
@@ -30,89 +30,33 @@ Samples from_the_default_generator() {
   return {drawn.const_data_ptr<int64_t>(), drawn.const_data_ptr<int64_t>() + 4};
 }
 
-ShardOptions options_of(const Acts& c) {
-  return {.length = c.length,
-          .shuffle = c.shuffle,
-          .drop_last = c.drop_last,
-          .pad = c.pad,
-          .seed = c.seed};
-}
-
-// Runs the acts on one rank.
-class Acting {
- public:
-  Acting(const Acts& c, RankContext& here)
-      : c_(c), here_(here), sampler_(shard(here, options_of(c))) {}
-
-  Samples run(const Act& step) {
-    try {
-      return run_unless_refused(step);
-    } catch (const Unsupported&) {
-      throw;
-    } catch (const std::exception&) {
-      return kRefused;
-    }
-  }
-
- private:
-  Samples run_unless_refused(const Act& step) {
-    if (step.act == ActKind::draw)
-      return step.amount == 0 ? Samples() : sampler_->next(step.amount);
-    if (step.act == ActKind::begin) sampler_->begin({});
-    if (step.act == ActKind::resize) sampler_->begin(length_ = step.amount);
-    if (step.act == ActKind::epoch) sampler_->set_epoch(step.amount);
-    if (step.act == ActKind::copy) {
-      sampler_->go_on_with_a_copy();
-      left_length_ = length_;
-    }
-    if (step.act == ActKind::turn) {
-      sampler_->turn_to_the_other_copy();
-      if (left_length_) std::swap(length_, *left_length_);
-    }
-    if (step.act == ActKind::save) saved_ = sampler_->save({});
-    if (step.act == ActKind::save_at) saved_ = sampler_->save(step.amount);
-    if (saved_.empty()) return {};
-    if (step.act == ActKind::load) sampler_->load(saved_);
-    if (step.act == ActKind::restart) load_into_a_new_one();
-    if (step.act == ActKind::reseed) {
-      auto options = options_of(c_);
-      options.seed ^= 1;
-      shard(here_, options)->load(saved_);
-    }
-    return {};
-  }
-
-  // With the dataset's size at that moment.
-  void load_into_a_new_one() {
-    auto options = options_of(c_);
-    options.length = length_;
-    sampler_ = shard(here_, options);
-    left_length_.reset();
-    sampler_->load(saved_);
-  }
-
-  const Acts& c_;
-  RankContext& here_;
-  std::unique_ptr<Shard> sampler_;
-  int64_t length_ = c_.length;
-  std::optional<int64_t> left_length_;  // of the copy that was left last
-  std::string saved_;
-};
-
 void program(const Acts& c, RankContext& here) {
   torch::manual_seed(kGeneratorSeed);
   Acting acting(c, here);
   for (size_t step = 0; step < c.acts.size(); ++step) {
     here.enter(static_cast<int>(step), "act");
-    here.record("samples", acting.run(c.acts[step]));
+    const auto [samples, is_refused] = acting.run(c.acts[step]);
+    here.record("samples", samples);
+    here.record("refused", torch::tensor(is_refused));
   }
   here.enter(static_cast<int>(c.acts.size()), "end");
   here.record("default generator", from_the_default_generator());
 }
 
+bool is_refusal(const TensorValue& expected) {
+  return expected == int64_values(kRefused);
+}
+
+// The samples of an act that is refused are none.
+std::vector<TensorValue> drawn(std::vector<TensorValue> expected) {
+  for (auto& each : expected)
+    if (is_refusal(each)) each = int64_values({});
+  return expected;
+}
+
 Explanations usual_mistakes(const Acts& c, size_t step) {
   const auto instead = [&](SamplerMistake mistake, const char* pattern, const char* text) {
-    return recorded_instead({pattern, text}, expected_samples(c, mistake)[step]);
+    return recorded_instead({pattern, text}, drawn(expected_samples(c, mistake)[step]));
   };
   return {
       instead(SamplerMistake::position_lost, "position_lost",
@@ -130,14 +74,40 @@ Explanations usual_mistakes(const Acts& c, size_t step) {
   };
 }
 
+TensorValue truth(bool value) {
+  return value_of(torch::tensor(value));
+}
+
+Findings every_act_is_refused_where_it_should(const Acts& c, const History& h) {
+  const auto right = expected_samples(c, SamplerMistake::none);
+  std::vector<Comparison> rows;
+  for (size_t step = 0; step < c.acts.size(); ++step) {
+    std::vector<TensorValue> expected;
+    for (const auto& each : right[step]) expected.push_back(truth(is_refusal(each)));
+    rows.push_back({.row = h.row({static_cast<int>(step), "act"}, "refused"),
+                    .expected = std::move(expected),
+                    .explanations = [] {
+                      return Explanations{
+                          recorded_instead(
+                              {"position_refused", "it was refused, where the sampler must go on"},
+                              {truth(true)}),
+                          recorded_instead({"position_of_another_dataset",
+                                            "it went on, where the position of another dataset, or "
+                                            "one that is not reached yet, must be refused"},
+                                           {truth(false)})};
+                    }});
+  }
+  return equal("A sampler must refuse a position that is not its own, and no other", rows);
+}
+
 Findings every_act_draws_what_it_should(const Acts& c, const History& h) {
   const auto right = expected_samples(c, SamplerMistake::none);
   std::vector<Comparison> rows;
   for (size_t step = 0; step < c.acts.size(); ++step)
     rows.push_back({.row = h.row({static_cast<int>(step), "act"}, "samples"),
-                    .expected = right[step],
+                    .expected = drawn(right[step]),
                     .explanations = [&c, step] { return usual_mistakes(c, step); }});
-  return equal("Every act must draw what the sampler's rules say, or be refused", rows);
+  return equal("Every act must draw what the sampler's rules say", rows);
 }
 
 Findings the_default_generator_is_untouched(const Acts& c, const History& h) {
@@ -252,7 +222,8 @@ Scenario follows_its_program() {
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {every_act_draws_what_it_should, the_default_generator_is_untouched},
+      .checks = {every_act_is_refused_where_it_should, every_act_draws_what_it_should,
+                 the_default_generator_is_untouched},
       .labels =
           {{"three ranks and more", 0.3, has_three_ranks<Acts>},
            {"a draw after a position in mid-epoch was loaded", 0.15,

@@ -89,7 +89,7 @@ std::string graphs_in_words(const Json& value) {
   for (const bool is_local : local_forwards(value))
     forwards.emplace_back(is_local ? "one inside no_sync" : "one that synchronises");
   for (const auto each : backwards_of(value)) backwards.push_back(std::to_string(each));
-  return "forwards: " + joined(forwards, ", ") + "; then a backward of forward " +
+  return "forwards: " + in_order(forwards) + "; then a backward of forward " +
          joined(backwards, ", of forward ");
 }
 
@@ -224,7 +224,7 @@ Python opaque(const Json& value) {
 
 std::string opaque_in_words(const Json& value) {
   return "forwards whose outputs DDP cannot see, and backwards, in this order: " +
-         joined(acts_of(value), ", ");
+         in_order(acts_of(value));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::string forwards_in_words(const Json& value) {
     if (kind == ForwardKind::eval)
       parts.emplace_back("a forward in evaluation mode and a backward");
   }
-  return "wraps a model whose forwards change its buffers; " + joined(parts, ", ");
+  return "wraps a model whose forwards change its buffers; " + in_order(parts);
 }
 
 constexpr const char* kNormalised = R"(def __init__(self, rank):
@@ -167,7 +167,7 @@ Python saved_values(const Json& value) {
 
 std::string saved_values_in_words(const Json& value) {
   return "wraps a normalising layer, forwards that synchronise buffers (" +
-         joined(saving_forwards(value), ", ") + "), then one backward through those that are kept";
+         in_order(saving_forwards(value)) + "), then one backward through those that are kept";
 }
 
 }  // namespace

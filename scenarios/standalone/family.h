@@ -8,7 +8,7 @@ namespace lockstep::scenarios::standalone {
 
 struct Family {
   const char* scenario;
-  // Throws NotWritten.
+  // Throws NotWritten. Null: its cases are said in words alone.
   Python (*python)(const Json& value);
   std::string (*in_words)(const Json& value);
 };
@@ -16,6 +16,7 @@ using Families = std::vector<Family>;
 
 Families accumulation();
 Families buffers();
+Families described();
 Families errors();
 Families evaluation();
 Families joins();

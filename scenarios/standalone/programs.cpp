@@ -277,7 +277,7 @@ std::string program_in_words(const Json& value) {
   }
   return "wraps " +
          (c.models == 1 ? std::string("a model") : std::to_string(c.models) + " models") + "; " +
-         joined(steps, ", ");
+         in_order(steps);
 }
 
 }  // namespace

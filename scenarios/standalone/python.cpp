@@ -171,6 +171,24 @@ std::string indented(const std::string& text, size_t blanks) {
   return out + "\n";
 }
 
+std::string in_order(const std::vector<std::string>& parts) {
+  constexpr size_t kSaid = 5;
+  std::vector<std::pair<std::string, int>> counted;
+  for (const auto& part : parts)
+    if (!counted.empty() && counted.back().first == part)
+      ++counted.back().second;
+    else
+      counted.emplace_back(part, 1);
+  std::vector<std::string> said;
+  size_t left = parts.size();
+  for (const auto& [part, times] : counted) {
+    if (said.size() == kSaid && counted.size() > kSaid + 1) break;
+    said.push_back(part + (times == 1 ? "" : " (" + std::to_string(times) + " times)"));
+    left -= static_cast<size_t>(times);
+  }
+  return joined(said, ", ") + (left == 0 ? "" : " and " + std::to_string(left) + " more");
+}
+
 std::string list(const std::vector<std::string>& expressions) {
   return "[" + joined(expressions, ", ") + "]";
 }

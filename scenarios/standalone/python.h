@@ -68,6 +68,10 @@ std::string table(const std::string& name, const std::string& by,
 std::string list(const std::vector<int64_t>& numbers);
 std::string list(const std::vector<std::string>& expressions);
 
+// "forward, backward (2 times), update and 3 more": what happens one after the other; equal
+// neighbours are counted, and of many parts the first ones are said.
+std::string in_order(const std::vector<std::string>& parts);
+
 // `text` with something else in place of each mark: {"%STEPS", "3"}.
 std::string filled(std::string text,
                    const std::vector<std::pair<std::string, std::string>>& by_mark);

@@ -3,6 +3,8 @@
 #include "scenarios/replicas/agreement.h"
 #include "scenarios/standalone/family.h"
 
+#include <map>
+
 namespace lockstep::scenarios::standalone {
 
 namespace {
@@ -76,9 +78,20 @@ Python different(const Json& value) {
 std::string different_in_words(const Json& value) {
   const auto c = from_json<Differing>(value, "case");
   std::vector<std::string> parts;
-  for (const auto& each : c.differences)
-    parts.push_back("of rank " + std::to_string(each.rank % c.world.size) + ": " + each.what);
-  return "ranks wrap models or options that differ (" + joined(parts, ", ") + ")";
+  const std::map<std::string, std::string> words{{"missing", "lacks a tensor"},
+                                                 {"further", "has one tensor more"},
+                                                 {"renamed", "has another name for a tensor"},
+                                                 {"swapped", "has two tensors in another order"},
+                                                 {"kind", "has a buffer for a parameter"},
+                                                 {"frozen", "has a tensor frozen"},
+                                                 {"tied", "has two parameters tied"}};
+  for (const auto& each : c.differences) {
+    const auto word = words.find(each.what);
+    const auto who = each.everywhere ? std::string("all ranks")
+                                     : "rank " + std::to_string(each.rank % c.world.size);
+    parts.push_back(who + " " + (word == words.end() ? "differs in " + each.what : word->second));
+  }
+  return "ranks wrap models: " + (parts.empty() ? "all alike" : in_order(parts));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ constexpr size_t kLineColumns = 100;
 const Family* family_of(const std::string& scenario) {
   static const Families all = [] {
     Families out;
-    for (const auto& some : {accumulation(), buffers(), errors(), evaluation(), joins(), loops(),
-                             programs(), replicas(), samplers(), trainings()})
+    for (const auto& some : {accumulation(), buffers(), described(), errors(), evaluation(),
+                             joins(), loops(), programs(), replicas(), samplers(), trainings()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
@@ -53,7 +53,7 @@ std::string program_of(const Scenario& scenario, const Case& c) {
   if (const auto why = scenario.unmet_precondition(c); !why.empty())
     throw NotWritten("the claim is not about this case: " + why);
   const auto* const family = family_of(scenario.name);
-  if (!family)
+  if (!family || !family->python)
     throw NotWritten("cases of " + scenario.name +
                      " are not written as programs of their own yet; replay runs them");
   const auto text = text_of(family->python(c.value));

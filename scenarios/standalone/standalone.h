@@ -15,8 +15,8 @@ struct NotWritten : std::runtime_error {
 // rank holds beside one process, and exits 1 where they differ. Throws NotWritten.
 std::string program_of(const Scenario& scenario, const Case& c);
 
-// The program of a case's ranks in a line of plain words: "wraps a network, one forward, one
-// backward". Empty where nobody has said it.
+// The program of a case's ranks in plain words: "wraps a network, one forward, one backward". Empty
+// for a scenario that is not of the catalogue.
 std::string in_words(const Case& c);
 
 }  // namespace lockstep::scenarios::standalone

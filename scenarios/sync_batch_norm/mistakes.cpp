@@ -33,6 +33,11 @@ at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
 
 at::Tensor inverse_deviation(const Layer& c, const Quantities& quantities) {
   const double eps = std::ldexp(1.0, static_cast<int>(c.norm.eps_log2));
+  if (quantities.deviation == Deviation::average_of_inverses) {
+    auto sum = at::zeros_like(quantities.variance);
+    for (const auto& variance : quantities.variances) sum = sum + (variance + eps).rsqrt();
+    return sum / static_cast<double>(quantities.variances.size());
+  }
   switch (quantities.eps) {
     case Eps::under_the_root:
       return (quantities.variance + eps).rsqrt();

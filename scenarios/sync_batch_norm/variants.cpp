@@ -134,6 +134,25 @@ Quantities affine_gradients_averaged(const std::vector<RankBatch>& all, const Ra
   return out;
 }
 
+Quantities inverse_deviations_averaged(const std::vector<RankBatch>& all, const RankBatch&) {
+  auto out = right(all);
+  out.deviation = Deviation::average_of_inverses;
+  for (const auto& own : all) out.variances.push_back(own.squared / std::max(own.count, 1.0));
+  return out;
+}
+
+Quantities sum_left_out(const std::vector<RankBatch>& all, const RankBatch&) {
+  auto out = right(all);
+  out.sum = at::zeros_like(out.sum);
+  return out;
+}
+
+Quantities product_left_out(const std::vector<RankBatch>& all, const RankBatch&) {
+  auto out = right(all);
+  out.product = at::zeros_like(out.product);
+  return out;
+}
+
 Quantities backward_local(const std::vector<RankBatch>& all, const RankBatch& own) {
   auto out = right(all);
   out.sum = own.cotangent.sum(0);
@@ -195,6 +214,18 @@ std::vector<WrongVariant> wrong_variants() {
                  "from the average of the ranks' variances: the distances between their "
                  "averages are missing"},
        without_variance_between_ranks},
+      {Diagnosis{"inverse_deviations_averaged",
+                 "from the average of the ranks' 1 / sqrt(variance + eps), where the variance of "
+                 "the whole batch belongs"},
+       inverse_deviations_averaged},
+      {Diagnosis{"sum_left_out",
+                 "an input gradient without the sum of the cotangents: one of the backward's two "
+                 "sums is left out"},
+       sum_left_out},
+      {Diagnosis{"sum_left_out",
+                 "an input gradient without the sum of the cotangents times the distances: one of "
+                 "the backward's two sums is left out"},
+       product_left_out},
       {Diagnosis{"count_from_own",
                  "the world size times the rank's own count in place of the count of all "
                  "ranks"},

@@ -22,6 +22,8 @@ enum class Weight { given, reversed, cumulative, one_batch_behind };
 
 enum class Eps { under_the_root, beside_the_root, missing };
 
+enum class Deviation { of_all, average_of_inverses };
+
 // The quantities by which a rank normalises, differentiates and keeps its statistics.
 struct Quantities {
   at::Tensor average, variance;  // forward, and statistics
@@ -30,6 +32,8 @@ struct Quantities {
   at::Tensor running_average, running_variance;
   Weight weight = Weight::given;
   Eps eps = Eps::under_the_root;
+  Deviation deviation = Deviation::of_all;
+  std::vector<at::Tensor> variances = {};  // of each rank, for their average
   // For the gradients of bias and weight; undefined: the rank's own.
   at::Tensor affine_sum, affine_product;
 };

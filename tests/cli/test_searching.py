@@ -153,7 +153,8 @@ class Shares(ProgramCase):
         self.assertEqual(self.latest()["results"][0]["result"], "pass")
 
     def test_a_run_that_has_its_shares_says_how_far(self):
-        status, out, _ = self.run_kinds("kinds.met")
+        self.assertNotIn("labels:", self.run_kinds("kinds.met")[1])
+        status, out, _ = self.run_kinds("kinds.met", "--stats")
         self.assertEqual(status, 0)
         self.assertRegex(out, r"\nlabels: 1 of 1 required share met; the closest: kinds\.met, a loud one: \d+ of 30 ")
         self.assertRegex(out, r"\npairs of options: 4 of 4 covered\n")
@@ -161,12 +162,12 @@ class Shares(ProgramCase):
 
     def test_shares_of_cases_that_were_chosen_are_not_judged(self):
         for arguments in (["--set", "loud=false"], ["--world", "2"], ["--set", "number=5"]):
-            status, out, _ = self.run_kinds("kinds.missed", *arguments)
+            status, out, _ = self.run_kinds("kinds.missed", "--stats", *arguments)
             self.assertEqual((status, "labels:" in out), (0, False), arguments)
         self.assertNotIn("required_shares", self.latest()["results"][0])
 
     def test_few_cases_are_said_to_be_too_few(self):
-        status, out, _ = self.run_kinds("kinds.missed", "--cases", "20")
+        status, out, _ = self.run_kinds("kinds.missed", "--cases", "20", "--stats")
         self.assertEqual(status, 0)
         self.assertIn("\nlabels: 1 result drew fewer than 25 cases, too few to judge their shares\n", out)
 

@@ -117,6 +117,12 @@ TEST(RunFile, SignaturesAreReadAndHaveToAddUp) {
             std::string::npos);
 }
 
+TEST(RunFile, TheProgramOfACaseIsKeptInWords) {
+  auto run = samples::run_of({samples::failing()});
+  run.results.front().failure->program = "wraps a network";
+  EXPECT_EQ(run_of(run_json(run), "run.json").results.front().failure->program, "wraps a network");
+}
+
 TEST(RunFile, AShardIsReadAsOne) {
   auto run = samples::run_of({});
   run.shard = RunShard{2, 5};

@@ -161,6 +161,8 @@ TEST(Terminal, AFailureHasItsStory) {
             "✗ After backward every rank must hold the gradient of one process on the whole "
             "batch\n"
             "  fc.weight: the sum of the ranks' gradients, not the average\n"
+            "  usual cause: gradients are summed by all_reduce and never divided by the world "
+            "size\n"
             "  case     world 2 · samples [1,2] · options.drop true\n"
             "  first divergence: step 0, after_backward, fc.weight[0]\n"
             "    name          reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
@@ -255,7 +257,12 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
     run.results.push_back(of_kind(Result::Kind::skip));
     run.results.back().refused = {{reason, 3}};
   }
-  EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (1: needs NCCL, 2: no GPU)"),
+  EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (2: no GPU, 1: needs NCCL)"),
+            std::string::npos)
+      << summary(run, {});
+  run.results.push_back(of_kind(Result::Kind::skip));
+  run.results.back().refused = {{"a third reason", 3}};
+  EXPECT_NE(summary(run, {}).find("4 skipped (2: no GPU, 1: a third reason, and 1 more reason)"),
             std::string::npos)
       << summary(run, {});
 }

@@ -78,7 +78,13 @@ class Faulty : public Replica {
     auto buffers = is("lists buffers at construction") ? listed_ : model_->buffers();
     if (is("leaves out whole numbers in forwards"))
       std::erase_if(buffers, [](const at::Tensor& buffer) { return !buffer.is_floating_point(); });
+    if (is("averages buffers")) return average(buffers);
     broadcast(buffers);
+  }
+
+  void average(const std::vector<at::Tensor>& buffers) {
+    const torch::NoGradGuard no_grad;
+    for (auto buffer : buffers) buffer.copy_(summed(buffer.to(at::kDouble)) / world());
   }
 
   double scale(const at::Tensor& gradient) const {
@@ -103,6 +109,7 @@ class Faulty : public Replica {
   // The tensor that this rank puts into the sum in place of its `gradient`.
   at::Tensor share(size_t place, const at::Tensor& gradient) {
     if (is("rank 1 does not divide") && is_rank_one()) return gradient;
+    if (is("leaves rank 1 out of the sum") && is_rank_one()) return torch::zeros_like(gradient);
     const auto right = gradient * scale(gradient);
     if (!is("rank 1 puts in its last bucket") || !is_rank_one()) return right;
     const auto before = buckets_.contains(place) ? buckets_[place] : right;
@@ -117,6 +124,10 @@ class Faulty : public Replica {
     if (is("weighs by its part of the batch")) {
       const auto samples = torch::full({1}, static_cast<double>(samples_));
       return average * (samples * world() / summed(samples)).to(average.scalar_type());
+    }
+    if (is("counts ranks with samples")) {
+      const auto ranks = summed(torch::full({1}, samples_ > 0 ? 1.0 : 0.0));
+      return average * (world() / ranks).to(average.scalar_type());
     }
     if (!is("lags a step") && !(is("rank 1 lags a step") && is_rank_one())) return average;
     const auto before = buckets_.contains(place) ? buckets_[place] : average;

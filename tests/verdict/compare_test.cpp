@@ -54,6 +54,38 @@ TEST(Compare, TheTextShowsThePlaceTheValuesAndTheDistance) {
             "note: the ranks differ from each other");
 }
 
+TEST(Compare, AGradientThatIsMissingOrTooManyIsNamed) {
+  const auto none = floats({}, {0});
+  const auto missing = compared({floats({1, 2}), none}, {floats({1, 2})}).at(0);
+  EXPECT_EQ(missing.pattern, "no_gradient");
+  EXPECT_EQ(reports::text_of(missing),
+            "w: rank 1 has no gradient, where one of float32[2] is right\n"
+            "first divergence: step 1, after, w[0]\n"
+            "name   reference      rank 0  rank 1  ratio  ranks agree\n"
+            "w     float32[2]  float32[2]    none      –           no  ◄\n"
+            "note: the ranks differ from each other");
+  const auto further = compared({floats({1, 2}), floats({1, 2})}, {none}).at(0);
+  EXPECT_EQ(further.pattern, "unexpected_gradient");
+  EXPECT_EQ(further.diagnosis, "w: rank 0 has a gradient, float32[2], where there must be none");
+}
+
+Comparison at_step(int step, const std::vector<float>& seen, const std::vector<float>& right) {
+  return {.row = {{step, "after"}, "w", {floats(seen), floats(seen)}}, .expected = {floats(right)}};
+}
+
+TEST(Compare, WhatWasRightInAnotherStepIsNamed) {
+  const auto found = equal(
+      "R", {at_step(0, {1, 2}, {1, 2}), at_step(1, {3, 4}, {3, 4}), at_step(2, {1, 2}, {5, 6})});
+  EXPECT_EQ(found.at(0).pattern, "another_steps_value");
+  EXPECT_EQ(found.at(0).diagnosis, "w: what was right in step 0");
+}
+
+// Two ranks that hold one number are two values.
+TEST(Compare, OneNumberThatIsAnotherStepsMayBeSoByChance) {
+  EXPECT_EQ(equal("R", {at_step(0, {1}, {1}), at_step(1, {1}, {3})}).at(0).pattern,
+            "ranks_agree_reference_differs");
+}
+
 // A part of the world may record what the rest does not.
 TEST(Compare, RowsOfAnotherNumberOfRanksStandApart) {
   const std::vector<TensorValue> wrong(3, floats({1, 3})), few(1, floats({1, 3}));
@@ -85,13 +117,12 @@ std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
 
 TEST(Compare, RightRowsStandBesideWrongOnes) {
   EXPECT_EQ(story({{1, 2}, {2, 4}, {2, 4}}, 2),
-            "w1: every value is 2 x the reference, the world size\n"
+            "w1: all ranks agree with each other; only the reference exposes this\n"
             "first divergence: step 1, after, w1[0]\n"
             "name   reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
             "w0[0]          1       1       1          0  1.000          yes\n"
             "w1[0]          1       2       2  8,388,608  2.000          yes  ◄\n"
-            "w2[0]          1       2       2  8,388,608  2.000          yes  ✗\n"
-            "note: all ranks agree with each other; only the reference exposes this");
+            "w2[0]          1       2       2  8,388,608  2.000          yes  ✗");
 }
 
 std::string pattern_of(const std::vector<std::vector<float>>& seen,

@@ -30,7 +30,7 @@ TEST(Specificity, WhichRanksDifferExplainsLessThanARelationAndThatLessThanAnExpl
   };
   EXPECT_EQ(specificity({{1, 7}, {2, 7}, {3, 7}}), Specificity::which_ranks);
   EXPECT_EQ(specificity({{1, 2}, {1, 2}, {5, 0}}), Specificity::which_ranks);
-  EXPECT_EQ(specificity({{3, 6}, {3, 6}, {3, 6}}), Specificity::relation);
+  EXPECT_EQ(specificity({{2, 1}, {2, 1}, {2, 1}}), Specificity::relation);
   EXPECT_EQ(specificity({{1, 2}, {1, 2}, {0, 0}}), Specificity::relation);
   EXPECT_EQ(specificity({{1}, {1}, {1}}), Specificity::relation);
   EXPECT_EQ(specificity({{3, 6}, {3, 6}, {3, 6}}, {sum_not_average("gradients")}),

@@ -166,7 +166,20 @@ TEST(Ladder, AGroupWhoseMissingRankWaitsInAnotherOneIsAConsequence) {
   const auto in_group = done(sum(0, 9, "ranks 0,1"));
   EXPECT_EQ(
       text_of_divergence(hanging({{in_group, sum(1, 9, "ranks 0,1")}, {in_group, sum(0, 4)}, {}})),
-      "ranks 0, 2 never issued collective #0, allreduce of 4 float32, which rank 1 issued");
+      "rank 1 issued one more than ranks 0, 2: collective #0, allreduce of 4 float32");
+}
+
+TEST(Ladder, AccusesTheFewerWhereSomeIssuedMoreThanTheOthers) {
+  const std::vector<Collective> rest{done(sum(0, 4))};
+  const auto history = hanging({rest, {done(sum(0, 4)), sum(1, 4), sum(2, 4)}, rest});
+  EXPECT_EQ(text_of_divergence(history),
+            "rank 1 issued 2 more than ranks 0, 2: first collective #1, allreduce of 4 float32");
+}
+
+TEST(Ladder, OfALargeWorldShowsTheRankThatIssuedOneMore) {
+  std::vector<std::vector<Collective>> ranks(100, {done(sum(0, 4))});
+  ranks[71] = {done(sum(0, 4)), sum(1, 4)};
+  EXPECT_NE(lines_of_ladder(hanging(ranks)).front().find("rank 71"), std::string::npos);
 }
 
 TEST(Ladder, IsEmptyWhereAllAgree) {

@@ -1,5 +1,6 @@
 #include "harness/worlds/sim/arithmetic.h"
 
+#include "harness/rank/tensors.h"
 #include "harness/worlds/sim/reduction.h"
 
 #include <torch/torch.h>
@@ -209,7 +210,7 @@ void require_dtypes_of_gloo(const Call& call) {
           !tensor.defined() || !tensor.is_cpu() || kReal.count(tensor.scalar_type()) > 0 ||
           (tensor.is_complex() && !tensor.is_sparse() && kTakeComplexNumbers.count(call.op) > 0);
       TORCH_CHECK(fits, "Invalid scalar type: a simulated ", call.op, " carries no ",
-                  tensor.is_sparse() ? "sparse " : "", tensor.scalar_type(),
+                  tensor.is_sparse() ? "sparse " : "", dtype_word(tensor.scalar_type()),
                   ", as Gloo's does not");
     }
 }

@@ -65,7 +65,7 @@ TEST_P(Causes, AnExtraCollective) {
   const auto told = report_of("add");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with(
-      "ranks 0, 2 never issued collective #3, allreduce of 2 float32, which rank 1 issued"))
+      "rank 1 issued one more than ranks 0, 2: collective #3, allreduce of 2 float32"))
       << told.headline;
 }
 

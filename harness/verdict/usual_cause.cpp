@@ -1,0 +1,160 @@
+#include "harness/verdict/usual_cause.h"
+
+#include <algorithm>
+#include <span>
+
+namespace lockstep {
+
+namespace {
+
+struct Known {
+  std::string_view what;  // a pattern, or words of an exception
+  std::string_view cause;
+};
+
+constexpr Known kByPattern[] = {
+    {"sum_not_average", "gradients are summed by all_reduce and never divided by the world size"},
+    {"divided_twice", "gradients or the loss are divided by the world size, as DDP does already"},
+    {"factor_one_over_world_size",
+     "gradients or the loss are divided by the world size, as DDP does already"},
+    {"not_reduced",
+     "the backward ran past the wrapper (model.module), or inside no_sync; or the parameter is in "
+     "no bucket"},
+    {"never_averaged", "no averager ran, or its step was left out"},
+    {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
+    {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
+    {"average_of_averages",
+     "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
+     "W n_r / N"},
+    {"off_by_batch_ratio",
+     "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
+     "W n_r / N"},
+    {"loss_summed", "the loss has reduction=\"sum\", where the average over the samples belongs"},
+    {"divided_by_elements", "the average over the ranks was taken as one over the elements"},
+    {"last_steps_value",
+     "a value was used before the collective that writes it was awaited (Work.wait), or was not "
+     "written"},
+    {"one_rank_stale",
+     "a value was used before the collective that writes it was awaited (Work.wait), or was not "
+     "written"},
+    {"last_steps_gradient",
+     "a bucket is sent before the gradient of this backward was copied into it"},
+    {"parameters_mixed", "ranks launch their buckets in different orders"},
+    {"parameters_permuted", "ranks order their parameters differently, or copy back by position"},
+    {"divided_by_its_users",
+     "the sum is divided by the ranks that used the parameter; DDP divides by all"},
+    {"divided_by_the_world", "the divisor is the world size, where that of process_group belongs"},
+    {"divided_by_the_other_count",
+     "Join's divide_by_initial_world_size is not the one that was asked for"},
+    {"added_not_written", "the average is added to .grad where it must replace it"},
+    {"rank_zeros_gradient", "gradients are broadcast from rank 0 where they must be averaged"},
+    {"largest_not_sum", "all_reduce with ReduceOp.MAX where ReduceOp.SUM belongs"},
+    {"one_rank_left_out", "one rank's gradient is not in the sum, and counts in the divisor"},
+    {"empty_ranks_not_counted",
+     "the divisor counts the ranks that have samples; DDP divides by all of them"},
+    {"another_steps_value",
+     "a value of another step was used: one that is not awaited, not written, or loaded from "
+     "elsewhere"},
+    {"average_over_a_half", "a process group of half of the ranks was used"},
+    {"window_not_reduced",
+     "gradients that added up inside no_sync are left out of the last backward's average"},
+    {"last_micro_batch_left_out", "the last backward of a window runs inside no_sync, too"},
+    {"reduced_inside_no_sync", "no_sync does not reach this forward, or is entered behind it"},
+    {"reduced_a_bare_pass", "hooks fire in a backward of the inner module (model.module)"},
+    {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
+    {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
+    {"own_initial_state",
+     "rank 0's values were not broadcast when the model was wrapped (init_sync=False), or were "
+     "loaded afterwards"},
+    {"took_another_ranks_state", "the initial broadcast has another source than rank 0"},
+    {"kept_own_buffers",
+     "broadcast_buffers=False, or buffers are not broadcast before the forward"},
+    {"took_rank_zeros_buffers", "buffers are broadcast although broadcast_buffers=False"},
+    {"took_another_ranks_buffers", "the broadcast of buffers has another source than rank 0"},
+    {"averaged_buffers", "buffers are averaged, where DDP broadcasts rank 0's"},
+    {"broadcast_after_forward", "buffers are broadcast behind the forward, not before it"},
+    {"local_statistics", "BatchNorm where SyncBatchNorm belongs (convert_sync_batchnorm)"},
+    {"running_statistics_local", "BatchNorm where SyncBatchNorm belongs (convert_sync_batchnorm)"},
+    {"inverse_deviations_averaged",
+     "the ranks' 1/sqrt(var + eps) are averaged; variances have to be, around the common average"},
+    {"epoch_ignored", "no sampler.set_epoch(epoch) before each epoch"},
+    {"seed_ignored", "the sampler's seed does not reach its generator"},
+    {"blocks_not_strides", "the dataset is cut into blocks; DistributedSampler takes every W-th"},
+    {"other_length", "ranks built their datasets from different files"},
+    {"every_rank_draws_all",
+     "no DistributedSampler: each rank's DataLoader draws the whole dataset"},
+    {"same_batches", "no DistributedSampler, or one with rank 0 on every rank"},
+    {"split_differently", "DistributedSampler has another seed or epoch on some rank"},
+    {"same_random_stream", "one torch.manual_seed(seed) on all ranks: seed + rank for dropout"},
+    {"bare_forward", "model.module(x) where model(x) belongs"},
+    {"update_off_by_world", "the learning rate was scaled by the world size, or should have been"},
+    {"accumulation_not_divided", "the loss is not divided by the number of micro-batches"},
+    {"synchronised_on_some_ranks", "no_sync() stands under a condition that differs by rank"},
+    {"changed_on_some_ranks", "parameters were changed or loaded under `if rank == 0`"},
+    {"skipped_update", "optimizer.step() stands under a condition that differs by rank"},
+    {"stopped_early", "ranks have unequal numbers of batches: drop_last=True, or Join"},
+    {"mismatched_collectives",
+     "ranks take different branches: parameters that some use, or a collective under `if rank == "
+     "0`"},
+};
+
+constexpr Known kByException[] = {
+    {"Can't detach views in-place",
+     "zero_grad(set_to_none=False), whose detach_() cannot take the views that "
+     "gradient_as_bucket_view=True makes"},
+    {"modified by an inplace operation",
+     "a second forward broadcasts buffers in place that the first one's graph saved: "
+     "broadcast_buffers=False, or one forward for both"},
+    {"expect_autograd_hooks_",
+     "static_graph=True with a first backward inside no_sync, which PyTorch does not support"},
+    {"marked as ready twice",
+     "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
+     "(use_reentrant=False is the cure), or a module that several forwards share"},
+    {"mark a variable ready only once",
+     "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
+     "(use_reentrant=False is the cure), or a module that several forwards share"},
+    {"did not receive grad",
+     "parameters of the forward take no part in the loss on some rank: "
+     "find_unused_parameters=True, or leave them out of the model"},
+    {"Expected to have finished reduction",
+     "parameters of the forward take no part in the loss on some rank: "
+     "find_unused_parameters=True, or leave them out of the model"},
+};
+
+std::string found(std::span<const Known> table, const auto& fits) {
+  const auto known = std::find_if(table.begin(), table.end(), fits);
+  return known == table.end() ? "" : std::string(known->cause);
+}
+
+bool states_its_cause(const Finding& finding) {
+  return std::any_of(finding.details.begin(), finding.details.end(), [](const auto& detail) {
+    const auto* text = std::get_if<std::string>(&detail);
+    return text && text->starts_with("cause: ");
+  });
+}
+
+}  // namespace
+
+std::string usual_cause_of_exception(const std::string& what) {
+  return found(kByException,
+               [&](const Known& known) { return what.find(known.what) != std::string::npos; });
+}
+
+std::string usual_cause(const Finding& finding) {
+  if (states_its_cause(finding) || !backend_limit(finding).empty()) return "";
+  if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
+  // A hang whose ranks part by a collective that some of them never issue.
+  if (finding.pattern == "stuck" && finding.diagnosis.find(" issued ") != std::string::npos)
+    return "a collective that some ranks alone call: after an exception, behind a skipped "
+           "gradient, or with unequal numbers of batches";
+  return found(kByPattern, [&](const Known& known) { return known.what == finding.pattern; });
+}
+
+std::string backend_limit(const Finding& finding) {
+  if (finding.pattern != "threw" ||
+      finding.diagnosis.find("Invalid scalar type") == std::string::npos)
+    return "";
+  return "Gloo's collectives carry no tensor of this dtype, and the subject sends one as it is";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,295 @@
+// Scenarios whose cases are said in words and are not written as programs yet.
+#include "harness/base/text.h"
+#include "scenarios/standalone/family.h"
+#include "scenarios/standalone/training.h"
+
+#include <map>
+
+namespace lockstep::scenarios::standalone {
+
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+std::string times(int64_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+int64_t number(const Json& value, const char* field) {
+  return value.at(field).get<int64_t>();
+}
+
+std::string steps_text(const Json& value) {
+  return steps_in_words(number(value, "steps"));
+}
+
+// Each element of a list of words, as `words` says it.
+std::vector<std::string> each_in(const Json& words_of_case, const Words& words) {
+  std::vector<std::string> out;
+  for (const auto& each : words_of_case) out.push_back(words.at(each.get<std::string>()));
+  return out;
+}
+
+// --- sampler ------------------------------------------------------------------------------------
+
+std::string acts_in_words(const Json& value) {
+  const Words amounts{{"draw", "draws "},
+                      {"resize", "takes a dataset of "},
+                      {"epoch", "set_epoch("},
+                      {"save at", "saves at "}};
+  const Words others{{"begin", "begins a pass"},
+                     {"copy", "goes on with a copy"},
+                     {"turn", "goes on with the copy that it left"},
+                     {"save", "saves"},
+                     {"load", "loads"},
+                     {"restart", "loads into a new sampler"},
+                     {"reseed", "loads into a sampler of another seed"}};
+  std::vector<std::string> parts;
+  for (const auto& act : value.at("acts")) {
+    const auto kind = act.at("act").get<std::string>();
+    const auto amount = amounts.find(kind);
+    parts.push_back(amount == amounts.end()
+                        ? others.at(kind)
+                        : amount->second + std::to_string(number(act, "amount")) +
+                              (kind == "epoch" ? ")" : ""));
+  }
+  return "a sampler of " + times(number(value, "length"), "sample") + ": " + in_order(parts);
+}
+
+// --- hooks and averages of models ---------------------------------------------------------------
+
+std::string hook_in_words(const Json& value) {
+  const auto& hook = value.at("hook");
+  const auto around = hook.at("around").get<std::string>();
+  auto out = "registers the communication hook " + hook.at("kind").get<std::string>() +
+             (around == "none" ? "" : " inside " + around) + ", " + steps_text(value);
+  if (const auto reload = number(value, "reload"); reload > 0)
+    out +=
+        "; before step " + std::to_string(reload) + " saves the hook and loads it into a new one";
+  return out;
+}
+
+std::string averaging_in_words(const Json& value) {
+  auto out = "ranks train on their own and average their models every " +
+             times(number(value, "period"), "step");
+  if (const auto levels = value.at("levels").size(); levels > 0)
+    out += ", groups of them more often";
+  if (const auto warmup = number(value, "warmup_steps"); warmup > 0)
+    out += ", after " + times(warmup, "step") + " of warm-up";
+  if (value.at("gradients") == "post_local_sgd")
+    out += "; until step " + std::to_string(number(value, "start")) + " gradients are averaged";
+  if (const auto restart = number(value, "restart"); restart > 0)
+    out += "; before step " + std::to_string(restart) + " all is saved and loaded";
+  return out + "; " + steps_text(value);
+}
+
+std::string sharded_in_words(const Json& value) {
+  auto out = value.at("optimizer").get<std::string>() +
+             " whose state is divided over the ranks (ZeroRedundancyOptimizer), " +
+             steps_text(value);
+  if (const auto resume = number(value, "resume"); resume > 0)
+    out += "; before step " + std::to_string(resume) + " its state is saved and loaded by " +
+           times(std::min(number(value, "resume_size"), number(value.at("world"), "size")), "rank");
+  if (number(value, "lacking") > 0) out += "; some parameters have no gradient";
+  return out;
+}
+
+// --- checkpoints, collectives, generators -------------------------------------------------------
+
+std::string checkpoint_in_words(const Json& value) {
+  const auto age = number(value, "age");
+  return steps_text(value) + " with " + value.at("optimizer").get<std::string>() +
+         ", saves after step " + std::to_string(number(value, "first_save")) +
+         (number(value, "saves") > 1 ? " and, in all, " + times(number(value, "saves"), "time")
+                                     : std::string()) +
+         ", loads the " +
+         (value.at("loads_best").get<bool>() ? "best checkpoint"
+          : age == 0                         ? "newest checkpoint"
+                     : "checkpoint " + std::to_string(age) + " before the newest") +
+         " into new objects and goes on";
+}
+
+std::string calls_in_words(const Json& value) {
+  std::vector<std::string> parts;
+  for (const auto& call : value.at("calls")) {
+    const auto name = call.at("name").get<std::string>();
+    const bool reduces = name == "all_reduce" || name == "reduce";
+    parts.push_back(name + " of " + std::to_string(number(call, "rows")) + " x 2 " +
+                    call.at("dtype").get<std::string>() +
+                    (reduces ? " (" + call.at("reduction").get<std::string>() + ")" : ""));
+  }
+  return "calls " + (parts.empty() ? "all_reduce" : in_order(parts));
+}
+
+std::string generators_in_words(const Json& value) {
+  const Words words{{"wrap", "wraps the model"},
+                    {"step", "a step"},
+                    {"local", "a step inside no_sync"},
+                    {"mask", "a mask for dropout"},
+                    {"epoch", "an epoch of the sampler"},
+                    {"split", "a random split of the dataset"},
+                    {"sum", "an all_reduce"},
+                    {"check", "a comparison of the replicas"},
+                    {"save", "saves a checkpoint"},
+                    {"load", "loads it"}};
+  return in_order(each_in(value.at("acts"), words)) +
+         "; after each a number from the rank's own generator";
+}
+
+// --- replicas and buffers -----------------------------------------------------------------------
+
+std::string changed_in_words(const Json& value) {
+  const Words how{{"another", "to another value"},
+                  {"sign", "in its sign"},
+                  {"last_bit", "in its last bit"},
+                  {"nan", "to NaN"}};
+  std::vector<std::string> ranks;
+  const auto world = number(value.at("world"), "size");
+  for (const auto& each : value.at("ranks"))
+    ranks.push_back(std::to_string(each.get<int64_t>() % world));
+  const bool by_function = value.at("by") == "function";
+  return (ranks.empty() ? std::string("no rank changes anything")
+                        : (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks, ", ") +
+                              (ranks.size() == 1 ? " changes" : " change") +
+                              " one element of the wrapped model " +
+                              how.at(value.at("how").get<std::string>())) +
+         ", then " +
+         (by_function ? std::string("all call check_replicas_equal")
+                      : "a forward that compares replicas (check_replicas_every=" +
+                            std::to_string(number(value, "period")) + ")");
+}
+
+std::string buffer_hook_in_words(const Json& value) {
+  const Words words{{"synced", "one that synchronises"},
+                    {"throws", "one that throws"},
+                    {"no_sync", "one inside no_sync"},
+                    {"no_grad", "one without gradients"},
+                    {"eval", "one in evaluation mode"}};
+  const auto& forwards = value.at("forwards");
+  return "a hook averages buffers " +
+         std::string(value.at("place") == "before_forward" ? "before" : "behind") +
+         " the module's forward; forwards: " +
+         (forwards.empty() ? words.at("synced") : in_order(each_in(forwards, words)));
+}
+
+// --- SyncBatchNorm ------------------------------------------------------------------------------
+
+std::string samples_text(const Json& value) {
+  const auto& samples = value.at("samples");
+  std::vector<std::string> out;
+  for (int64_t rank = 0; rank < number(value.at("world"), "size") && out.size() < 4; ++rank)
+    out.push_back(std::to_string(
+        samples.empty() ? 2
+                        : samples.at(static_cast<size_t>(rank) % samples.size()).get<int64_t>()));
+  if (number(value.at("world"), "size") > 4) out.emplace_back("...");
+  return "batches of " + joined(out, ", ") + " samples by rank";
+}
+
+std::string layer_text(const Json& value) {
+  return "a SyncBatchNorm of " + times(number(value.at("norm"), "channels"), "channel");
+}
+
+std::string layer_in_words(const Json& value) {
+  return steps_text(value) + " of " + layer_text(value) + " on " + samples_text(value);
+}
+
+std::string split_in_words(const Json& value) {
+  return layer_in_words(value) + ", then on the same samples split in other ways";
+}
+
+std::string second_derivative_in_words(const Json& value) {
+  return layer_in_words(value) + "; the first backward has create_graph=True";
+}
+
+std::string evaluated_in_words(const Json& value) {
+  return "evaluates " + layer_text(value) + " on " + samples_text(value) + ", " +
+         times(number(value, "steps"), "time");
+}
+
+std::string weighted_in_words(const Json& value) {
+  return layer_in_words(value) +
+         " under DDP, with losses weighted by W n_r / N and without the weights";
+}
+
+std::string conversions_in_words(const Json& value) {
+  const Words words{{"convert", "converts to SyncBatchNorm"},
+                    {"revert", "converts back"},
+                    {"train", "a training step"},
+                    {"copy", "goes on with a copy"},
+                    {"turn", "switches between training and evaluation"}};
+  return "a model with " +
+         times(std::max<int64_t>(1, static_cast<int64_t>(value.at("layers").size())),
+               "BatchNorm layer") +
+         ": " + in_order(each_in(value.at("acts"), words));
+}
+
+// --- joins and failures -------------------------------------------------------------------------
+
+std::string leftovers_in_words(const Json& value) {
+  const auto window = number(value, "window");
+  std::vector<std::string> inputs;
+  for (const auto& each : value.at("inputs")) inputs.push_back(std::to_string(each.get<int64_t>()));
+  return "in a join, ranks have " +
+         (inputs.empty() ? std::to_string(window) : joined(inputs, ", ")) +
+         " micro-batches and average after every " + std::to_string(window) +
+         (window == 1   ? "st"
+          : window == 2 ? "nd"
+          : window == 3 ? "rd"
+                        : "th");
+}
+
+std::string survivors_in_words(const Json& value) {
+  const Words words{{"delay", "is late"},
+                    {"slow", "is slow"},
+                    {"kill", "is killed"},
+                    {"stop", "is stopped"},
+                    {"exit", "exits"},
+                    {"throw", "throws"},
+                    {"error", "receives an error from the backend"},
+                    {"drop", "sends nothing in a collective"},
+                    {"duplicate", "issues a collective twice"},
+                    {"corrupt", "finds a bit flipped"},
+                    {"late", "has its results late"}};
+  std::vector<std::string> parts;
+  for (const auto& each : value.at("world").at("injections")) {
+    const auto collective = number(each, "collective");
+    const auto& at = each.at("at");
+    parts.push_back("rank " + std::to_string(number(each, "rank")) + " " +
+                    words.at(each.at("kind").get<std::string>()) +
+                    (collective >= 0 ? " at its collective #" + std::to_string(collective)
+                                     : " in step " + std::to_string(number(at, "step"))));
+  }
+  return "wraps a network and " + steps_text(value) + "; " + in_order(parts);
+}
+
+std::string canary_in_words(const Json& value) {
+  return "each of " + times(number(value.at("world"), "size"), "rank") +
+         " draws what rank 0 is to draw";
+}
+
+}  // namespace
+
+Families described() {
+  return {{"canary.every_rank_is_rank_zero", nullptr, canary_in_words},
+          {"sampler.follows_its_program", nullptr, acts_in_words},
+          {"hooks.average_within_bound", nullptr, hook_in_words},
+          {"hooks.power_sgd_conserves", nullptr, hook_in_words},
+          {"averaging.models_follow_the_rule", nullptr, averaging_in_words},
+          {"averaging.sharded_optimizer_is_the_whole", nullptr, sharded_in_words},
+          {"checkpoint.resume_is_going_on", nullptr, checkpoint_in_words},
+          {"collectives.give_what_their_names_say", nullptr, calls_in_words},
+          {"random.generators_are_left_alone", nullptr, generators_in_words},
+          {"replicas.differences_are_reported", nullptr, changed_in_words},
+          {"buffers.hook_averages", nullptr, buffer_hook_in_words},
+          {"sync_batch_norm.matches_single_process", nullptr, layer_in_words},
+          {"sync_batch_norm.split_does_not_matter", nullptr, split_in_words},
+          {"sync_batch_norm.one_value_is_refused", nullptr, layer_in_words},
+          {"sync_batch_norm.second_derivative_is_refused", nullptr, second_derivative_in_words},
+          {"sync_batch_norm.evaluation_is_local", nullptr, evaluated_in_words},
+          {"sync_batch_norm.gradients_want_weights", nullptr, weighted_in_words},
+          {"sync_batch_norm.conversion_keeps_the_model", nullptr, conversions_in_words},
+          {"join.leftovers_stay", nullptr, leftovers_in_words},
+          {"failures.reach_every_survivor", nullptr, survivors_in_words}};
+}
+
+}  // namespace lockstep::scenarios::standalone
