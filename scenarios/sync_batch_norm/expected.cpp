@@ -16,10 +16,9 @@ using reference::Rounded;
 using reference::Storage;
 
 Storage storage_of(at::ScalarType dtype) {
-  if (dtype == at::kHalf) return {.precision_bits = 11, .finest_bit_log2 = -24};
-  if (dtype == at::kBFloat16) return {.precision_bits = 8, .finest_bit_log2 = -133};
-  if (dtype == at::kDouble) return {.precision_bits = 53, .finest_bit_log2 = -1074};
-  return {.precision_bits = 24, .finest_bit_log2 = -149};
+  const auto traits = traits_of(dtype_word(dtype));
+  return {.precision_bits = traits.precision_bits,
+          .finest_bit_log2 = traits.exponent_min - traits.precision_bits};
 }
 
 struct RunningStatistics {
