@@ -9,14 +9,15 @@ if TYPE_CHECKING:
     import pytest
 
 TIERS = "cold", "warm", "sim"
+LAUNCHED = "launched"
 TIMEOUT_SECONDS = 60.0
 
 
 def tier_named(name: str) -> str:
     if name in TIERS:
         return name
-    if name == "launched":
-        raise ValueError(f"the tier launched is not there yet for tests in Python; the tiers are {', '.join(TIERS)}")
+    if name == LAUNCHED:
+        raise ValueError(f"the tier {LAUNCHED} is one of a whole run of pytest, --lockstep-tier {LAUNCHED}; the others are {', '.join(TIERS)}")
     raise ValueError(f"there is no tier {name!r}; the tiers are {', '.join(TIERS)}")
 
 

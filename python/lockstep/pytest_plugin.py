@@ -1,16 +1,14 @@
 """The plugin of pytest: tests that are marked by lockstep.world() run on every rank of a world."""
 from __future__ import annotations
 
-import inspect
 import pathlib
-import pickle
-import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from . import _api, _reports
+from . import _api, _launched_tests, _reports
+from ._tests import MARK, Kept, asked, body_key, body_of, bound, call, pickled_for_kept_ranks, setting, size_of
 
 if TYPE_CHECKING:
     from ._calls import Recording
@@ -18,30 +16,31 @@ if TYPE_CHECKING:
     from ._verdict import Verdict
     from ._worlds import Kept as RanksKept
 
-MARK = "lockstep_world"
 CAPTURES = {"capsys", "capsysbinary", "capteesys"}
 IN_PROCESSES = CAPTURES | {"caplog", "recwarn"}  # Fixtures of which each rank needs its own.
 kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
-body_key = pytest.StashKey["Callable[..., Any]"]()  # Of a test that @given made.
 stale_key = pytest.StashKey[bool]()  # The kept ranks are not for another test.
-Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lockstep", "tests in worlds of ranks")
     group.addoption("--lockstep-tier", metavar="TIER",
-                    help="cold: ranks are forked for each test (default); warm: they are kept; sim: they are threads of a kept process")
+                    help="cold: ranks are forked for each test (default); warm: they are kept; sim: they are threads of a kept process; "
+                         "launched: a launcher has started each with a pytest of its own")
     group.addoption("--lockstep-timeout", type=float, metavar="SECONDS", help="after which a test in a world fails; default 60")
     group.addoption("--lockstep-record", nargs="?", const="", metavar="DIR",
                     help="record each test in a world, into DIR or a temporary folder, and judge it")
-    parser.addini("lockstep_tier", "cold, warm or sim", default="cold")
+    parser.addini("lockstep_tier", "cold, warm, sim or launched", default="cold")
     parser.addini("lockstep_timeout", "seconds after which a test in a world fails", default=str(_api.TIMEOUT_SECONDS))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARK}(*sizes, tier, timeout): runs in worlds of these sizes; lockstep.world() makes it")
     try:
-        _api.tier_named(asked(config, "tier"))
+        if asked(config, "tier") == _api.LAUNCHED:
+            _launched_tests.prepare(config)
+        else:
+            _api.tier_named(asked(config, "tier"))
         float(asked(config, "timeout"))
     except ValueError as error:
         raise pytest.UsageError(f"lockstep: {error}") from None
@@ -50,20 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--lockstep-record: {folder} is no folder; without one, the option comes behind the files of tests")
 
 
-def asked(config: pytest.Config, name: str) -> str:
-    given = config.getoption("lockstep_" + name)
-    return str(given if given is not None else config.getini("lockstep_" + name))
-
-
-def setting(item: pytest.Item, name: str) -> str:
-    for mark in item.iter_markers(MARK):
-        if mark.kwargs.get(name) is not None:
-            return str(mark.kwargs[name])
-    return asked(item.config, name)
-
-
-def size_of(item: pytest.Item) -> int:
-    return int(item.callspec.params["world_size"])  # type: ignore[attr-defined]
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _launched_tests.begin(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -115,58 +103,6 @@ def rank(world_size: int) -> NoRank:
     return NoRank()
 
 
-class Kept:
-    """How a rank that is kept finds a test: the items were there when it was forked."""
-
-    def __init__(self, items: list[pytest.Item]) -> None:
-        self.items = {item.nodeid: item for item in items}
-
-    def __call__(self, rank: int, what: tuple[str, bytes]) -> Rendered:
-        nodeid, given = what
-        item: Any = self.items[nodeid]
-        args, instance, has_monkeypatch = pickle.loads(given)
-        function, owner = body_of(item)
-        if instance is not None:  # Simulated ranks are in one process: each has an object of its own.
-            owner = object.__new__(type(owner))
-            vars(owner).update(instance)
-
-        def body() -> None:
-            with pytest.MonkeyPatch.context() as monkeypatch:
-                own = {"monkeypatch": monkeypatch} if has_monkeypatch else {}
-                call(bound(function, owner), rank, {**args, **own})
-        return body, lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
-
-
-def body_of(item: Any) -> tuple[Callable[..., Any], Any]:
-    """The function that the ranks call, and the object whose method it is."""
-    return item.stash.get(body_key, getattr(item.obj, "__func__", item.obj)), getattr(item.obj, "__self__", None)
-
-
-def bound(function: Callable[..., Any], owner: Any) -> Callable[..., Any]:
-    return function if owner is None else types.MethodType(function, owner)
-
-
-def call(function: Any, rank: int, args: dict[str, Any]) -> None:
-    if inspect.isawaitable(function(**{**args, **({"rank": rank} if "rank" in args else {})})):
-        raise TypeError("an async function cannot be a test in a world: nothing awaits it there")
-
-
-def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]:
-    """Returns what the ranks need, or why they cannot have it."""
-    monkeypatch = item.funcargs.get("monkeypatch")
-    if monkeypatch is not None and vars(monkeypatch) != vars(pytest.MonkeyPatch()):
-        return b"", "a fixture has changed the process of pytest by monkeypatch"
-    owner = body_of(item)[1]
-    instance = vars(owner) if owner is not None and not isinstance(owner, type) else None
-    given = {name: None if name == "rank" else value for name, value in args.items() if name != "monkeypatch"}
-    for name, value in [*given.items(), ("self", instance)]:
-        try:
-            pickle.loads(pickle.dumps(value))
-        except Exception as error:
-            return b"", f"kept ranks cannot have the value of {name!r}, which cannot be pickled ({type(error).__name__}: {error})"
-    return pickle.dumps((given, instance, "monkeypatch" in args)), ""
-
-
 def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = {(setting(item, "tier"), size_of(item)): float(setting(item, "timeout")) for item in session.items if keeps_ranks(item)}
     if wanted and not session.config.option.collectonly:
@@ -181,12 +117,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def keeps_ranks(item: pytest.Item) -> bool:
     is_in_world = item.get_closest_marker(MARK) is not None and hasattr(item, "callspec")
-    return is_in_world and setting(item, "tier") != "cold"
+    return is_in_world and setting(item, "tier") not in ("cold", _api.LAUNCHED)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     for kept in config.stash.get(kept_key, {}).values():
         kept.close()
+    _launched_tests.end(config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -197,6 +134,9 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     if {"capfd", "capfdbinary"} & set(pyfuncitem.fixturenames):
         pytest.fail("capfd captures the files of the process of pytest, which the ranks do not write to: use capsys", pytrace=False)
     args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    if setting(pyfuncitem, "tier") == _api.LAUNCHED:
+        _launched_tests.run(pyfuncitem, args)
+        return True
     recording = _reports.recording_of(pyfuncitem)
     if body_key not in pyfuncitem.stash:
         conclude(pyfuncitem, recording, run_test(pyfuncitem, body_of(pyfuncitem)[0], args, recording))

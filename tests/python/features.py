@@ -26,7 +26,7 @@ def own(rank, *shape, seed=0):
 
 
 def before(release, sentence):
-    """What a tier says of a feature: newer releases have it. The package is tried with 2.11, 2.12 and 2.15."""
+    """The sentence of a feature that only newer releases have. The package is tried with 2.11, 2.12 and 2.15."""
     return sentence if RELEASE < release else "yes"
 
 

@@ -47,6 +47,48 @@ def wrap(module, process_group, options):
 """
 
 
+LAUNCHED = """
+import os, time
+import lockstep, pytest, torch, torch.distributed as dist
+
+@pytest.fixture
+def folder():
+    os.environ["OF_FIXTURE"] = "1"
+    return dist.is_initialized()
+
+@lockstep.world(2, 3)
+def test_right(rank, world_size, folder):
+    dist.all_reduce(total := torch.tensor([float(rank)]))
+    assert total.item() == 1 and int(os.environ["RANK"]) == rank and world_size == 2
+    assert [each.kind for each in lockstep.collectives()] == ["allreduce"]
+
+@lockstep.world(2)
+def test_fails_on_one(rank):
+    if rank == 1: assert {"rank": rank} == {"rank": 0}
+    dist.barrier()
+
+@lockstep.world(2)
+def test_disagrees(rank):
+    if rank: pytest.skip("not here")
+
+@lockstep.world(2)
+def test_has_a_group_again(rank): dist.barrier()
+
+def test_of_no_world(): assert "RANK" in os.environ
+"""
+
+HANGS = """
+
+@lockstep.world(2)
+def test_hangs(rank):
+    if rank == 0: dist.barrier()
+    else: time.sleep(1000)
+
+@lockstep.world(2)
+def test_never(rank): pass
+"""
+
+
 class Package(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="lockstep package ")  # A space, since some have one.
@@ -130,6 +172,32 @@ class Package(unittest.TestCase):
             self.assertEqual(status, 1, said + errors)
             self.assertIn(sentence, errors)
             self.assertNotIn("Traceback", errors)
+
+    def test_launched_ranks_run_pytest_themselves(self):
+        def ran(text, *options, ranks=("launch", "-n", "2", "--")):
+            self.write("test_it.py", text)
+            tests = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--lockstep-tier", "launched", *options]
+            status, said, errors = self.run_there(*([PROGRAM, *ranks] if ranks else []), *tests)
+            return status, said + errors
+        status, said = ran(LAUNCHED, "-rs")
+        self.assertEqual(status, 1, said)
+        for text in ("2 failed, 3 passed, 1 skipped", "SKIPPED [1] test_it.py:", ": the launched world has 2 ranks", "rank 1: failed: AssertionError: assert {'rank': 1} == {'rank': 0}",
+                     "the ranks disagree on whether this test is skipped", "rank 1: skipped: not here"):
+            self.assertIn(text, said)
+        self.assertEqual(said.count("test session starts"), 1)
+        status, said = ran(LAUNCHED + HANGS, "--lockstep-timeout", "5")
+        self.assertEqual(status, 1, said)
+        for text in ("FAILED test_it.py::test_fails_on_one[world2]", "FAILED test_it.py::test_hangs[world2]", "ranks 0, 1 of 2 did not end within 5 s",
+                     "rank 0: waits in barrier, number 1 of the world at test_it.py", "to which rank 1 did not come", "in test_hangs"):
+            self.assertIn(text, said)
+        self.assertNotIn("test_never", said)
+        self.assertEqual(ran(LAUNCHED, "-k", "right or again")[0], 0)
+        for options, ranks, sentence in (([], (), "needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: have a launcher start pytest"),
+                                         (["-n", "2"], ("launch", "-n", "1", "--"), "does not go with --numprocesses"),
+                                         (["--lockstep-record"], ("launch", "-n", "1", "--"), "record the whole run, by `lockstep record`")):
+            status, said = ran(LAUNCHED, *options, ranks=ranks)
+            self.assertNotEqual(status, 0)
+            self.assertIn(sentence, said)
 
     def test_what_it_starts_has_the_environment_that_it_was_called_with(self):
         print_it = [PYTHON, "-c", "import json, os; print(json.dumps(sorted(name for name in os.environ "

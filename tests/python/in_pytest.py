@@ -59,7 +59,7 @@ class Pytest(project.Project):
         self.write("test_refused.py", "import unittest, lockstep\nclass T(unittest.TestCase):\n    @lockstep.world(2)\n    def test(self): pass\n")
         for arguments, text, sentence in (
                 ([], None, "in a class of unittest use lockstep.run_world"),
-                (["--lockstep-tier", "launched"], None, "the tier launched is not there yet for tests in Python"),
+                (["--lockstep-tier", "launched"], None, "the tier launched needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"),
                 (["--lockstep-record", "test_refused.py"], None, "test_refused.py is no folder; without one, the option comes behind"),
                 (["--lockstep-tier", "hot"], None, "there is no tier 'hot'; the tiers are cold, warm, sim"),
                 ([], "import lockstep\n@lockstep.world()\ndef test(): pass\n", "needs the sizes of one or more worlds"),

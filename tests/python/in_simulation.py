@@ -243,18 +243,6 @@ import sys, lockstep
 @lockstep.world(2)
 def test_closes(rank): sys.stdout.close(); sys.stderr.close()
 """
-# As a release of PyTorch may do that asks a backend for more.
-UNMADE = """
-import lockstep
-from lockstep import _simulated_groups
-
-def refuse(*_, **__): raise ValueError("planted")
-
-_simulated_groups.make_simulated_group = refuse
-
-@lockstep.world(2)
-def test_never_begins(rank): raise AssertionError
-"""
 
 
 class InSimulation(project.Project):
@@ -288,10 +276,6 @@ class InSimulation(project.Project):
                          r"test_program\[world2\]: left behind in kept ranks: the process \d+ \(sleep\); they were replaced")
         for name in "own", "last", "after_of_process":
             self.assertNotIn(f"test_{name}[world2]:", said)
-
-    def test_a_group_that_cannot_be_made_is_named(self):
-        _, results = self.check(UNMADE, status=1)
-        self.assert_says(results["test_never_begins[world2]"][1], "rank 0 of 2 failed", "rank 1: failed: ValueError: planted")
 
     def test_ends_are_named(self):
         says = {"mute": ["rank 1 of 2 failed", "rank 1: failed: .*Mute"], "interrupted": ["rank 1 of 2 died by SIGINT"],

@@ -15,6 +15,19 @@ import project
 
 FILES = 4  # At a time, since most hang.
 
+# As a release of PyTorch may do that asks a backend for more.
+UNMADE = """
+import lockstep
+from lockstep import _simulated_groups
+
+def refuse(*_, **__): raise ValueError("planted")
+
+_simulated_groups.make_simulated_group = refuse
+
+@lockstep.world(2)
+def test_never_begins(rank): raise AssertionError
+"""
+
 
 class Planted(project.Project):
     """Each planted mistake is named rightly, the test after it passes, and nothing is left of it."""
@@ -33,6 +46,12 @@ class Planted(project.Project):
                 self.assertNotIn("lockstep_recorder", text)  # No frames of what watches.
                 self.assertEqual(results[f"test_after_{each.name}[world3]"][0], "passed", results[f"test_after_{each.name}[world3]"][1])
         self.assert_nothing_is_left()
+
+    def test_a_group_that_cannot_be_made_is_named(self):
+        self.write("test_unmade.py", UNMADE)
+        status, said, results = self.pytest("--lockstep-tier", "sim")
+        self.assertEqual(status, 1, said)
+        self.assert_says(results["test_never_begins[world2]"][1], "rank 0 of 2 failed", "rank 1: failed: ValueError: planted")
 
     def test_each_is_named_cold(self):
         self.check("cold")

@@ -1,5 +1,6 @@
-"""Programs that throw, exit, start processes and send by themselves."""
+"""Programs that throw, exit, start processes, send by themselves, and let go of models."""
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -119,3 +120,29 @@ def collectives_of_all_forms(rank):
     else:
         dist.recv(x, 0)
     say(list(parts), [x], objects)
+
+
+class Collecting(nn.Parameter):
+    """Garbage is collected at whatever looks at it, also where a recorder does."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        gc.collect()
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@program
+def collected_in_an_update(rank):
+    gc.disable()
+    first = network()
+    first[0].bias = Collecting(first[0].bias.detach())
+    first, second = DistributedDataParallel(first), DistributedDataParallel(network())
+    optimizer = sgd(first)
+    train(second, steps=1)
+    second.module[0].around = [second]  # a cycle
+    kept = {"second": second}
+    del second
+    first(torch.randn(8, 4)).square().mean().backward()
+    optimizer.register_step_post_hook(lambda *_: kept.clear())
+    optimizer.step()
+    say(first)
