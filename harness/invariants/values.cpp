@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace lockstep::recorded {
 
@@ -46,6 +47,22 @@ std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
   return {};
 }
 
+// The ranks whose losses were first not finite, up to a step, where those of others were.
+Details losses_not_finite(const RecordedRun& run, int up_to) {
+  std::map<int, std::set<int>> ranks;  // by step
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "backward" && record.at.step <= up_to)
+        if (const auto loss = fact->text("loss"); loss == "nan" || loss == "inf" || loss == "-inf")
+          ranks[record.at.step].insert(rank.number);
+  if (ranks.empty() || ranks.begin()->second.size() == run.ranks.size()) return {};
+  const auto& [step, first] = *ranks.begin();
+  return {"cause: the loss of " + ranks_text({first.begin(), first.end()}) +
+          " was NaN or infinite in step " + std::to_string(step) +
+          ", and finite on the others, with which its gradients were averaged"};
+}
+
 }  // namespace
 
 Judgement values_stay_finite(const RecordedRun& run) {
@@ -65,6 +82,7 @@ Judgement values_stay_finite(const RecordedRun& run) {
   if (const auto gradients = first_not_finite(run, "gradients");
       gradients && comes_before(gradients->first.at, first->first.at))
     first->second.details.push_back("before that: " + gradients->second.diagnosis);
+  first->second.details += losses_not_finite(run, first->first.at.step);
   judgement.at = first->first.at;
   judgement.findings.push_back(std::move(first->second));
   return judgement;

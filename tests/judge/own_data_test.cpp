@@ -27,6 +27,30 @@ TEST(OwnData, FindThatRanksListTheSameFilesInAnotherOrder) {
   }
 }
 
+// A stream that is told of another epoch deals the same batches, or others.
+TEST(OwnData, FindAStreamWhoseWorkersKeepTheFirstEpoch) {
+  for (const bool is_stale : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      for (int pass = 0; pass < 2; ++pass)
+        nth<Fact>(rank, pass, "loader 0").values = {{"iterable", true}, {"dataset_epoch", pass}};
+      std::vector<Record> records;
+      for (auto& record : rank.records) {
+        records.push_back(record);
+        const auto* drawn = std::get_if<Drawn>(&record.what);
+        if (!drawn || drawn->name != "loader 0") continue;
+        const auto number = is_stale ? record.at.step % 2 : record.at.step;
+        const auto print = std::to_string(10 * number + rank.number);
+        records.back().what = Fact{"batch", {{"loader", "loader 0"}, {"print", print}}};
+      }
+      rank.records = std::move(records);
+    }
+    const auto findings = orders_change(run).findings;
+    ASSERT_EQ(findings.size(), is_stale ? 1u : 0u);
+    if (is_stale) EXPECT_EQ(findings.front().pattern, "epoch_ignored");
+  }
+}
+
 // A sampler of the program's own splits an order that each rank shuffled itself, or PyTorch's draws
 // at random.
 TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {

@@ -113,37 +113,6 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
-// True if each rank drew what it drew first in the pass before. Few samples may be so by chance.
-bool begins_like(const PassRow& row, const PassRow& before) {
-  constexpr size_t kSamplesLeast = 8;
-  size_t drawn = 0;
-  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
-    const auto &now = row.by_rank[rank].indices, &then = before.by_rank[rank].indices;
-    if (now.empty() || now.size() > then.size() ||
-        !std::equal(now.begin(), now.end(), then.begin()))
-      return false;
-    drawn += now.size();
-  }
-  return row.all_whole() || drawn >= kSamplesLeast;
-}
-
-// The last whole pass before one that shuffles, of the same loader, or of an earlier one over the
-// same dataset: some programs make their loader anew in each epoch. Null where there is none.
-const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) {
-  if (!trains_shuffled(rows[number])) return nullptr;
-  const auto& is = rows[number].by_rank.front();
-  for (size_t before = number; before-- > 0;) {
-    const auto& row = rows[before];
-    const auto& other = row.by_rank.front();
-    if (!trains_shuffled(row) || !row.all_whole()) continue;
-    const bool is_remade = row.source != rows[number].source && other.end < is.begin &&
-                           other.is->text("sampler") == is.is->text("sampler") &&
-                           have_one_dataset(other, is);
-    if (row.source == rows[number].source || is_remade) return &row;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 Judgement datasets_are_the_same(const RecordedRun& run) {
@@ -234,41 +203,6 @@ Judgement passes_are_partitions(const RecordedRun& run) {
             .remarks = judgement.remarks};
   judgement.compared = judged > 0 ? std::to_string(judged) + (judged == 1 ? " pass" : " passes")
                                   : counted(losses.backwards, "backward");
-  return judgement;
-}
-
-Judgement orders_change(const RecordedRun& run) {
-  constexpr int64_t kLengthLeast = 8;  // shuffled orders of fewer samples repeat by chance
-  Judgement judgement;
-  size_t compared = 0;
-  auto rows = pass_rows(run);
-  std::stable_sort(rows.begin(), rows.end(), [](const PassRow& a, const PassRow& b) {
-    return a.by_rank.front().begin < b.by_rank.front().begin;
-  });
-  for (size_t i = 0; i < rows.size() && judgement.findings.empty(); ++i) {
-    const auto& row = rows[i];
-    const auto* before = last_whole_pass(rows, i);
-    if (!before) continue;
-    ++compared;
-    const auto epoch = [](const PassRow& of) {
-      return of.by_rank.front().is->whole("sampler_epoch");
-    };
-    const bool same_epoch = epoch(row) == epoch(*before);
-    if (!begins_like(row, *before) || (!same_epoch && row.by_rank.front().length() < kLengthLeast))
-      continue;
-    judgement.findings.push_back(
-        {"", "epoch_ignored", row.place(),
-         row.place() + " has the order of " + before->place() + " on every rank: " +
-             (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
-                               std::to_string(epoch(row).value_or(0)) + " in both"
-                         : "set_epoch was called, on a sampler that does not use it"),
-         draws_of(row)});
-    judgement.at = row.by_rank.front().last;
-  }
-  if (compared == 0)
-    return {.why_not = "no loader that shuffles made two whole passes of training"};
-  judgement.compared =
-      std::to_string(compared) + (compared == 1 ? " pair of passes" : " pairs of passes");
   return judgement;
 }
 

@@ -72,7 +72,8 @@ class Loaders:
         self.passes[iterator] = Pass(name, batches is not None and field(sampler, "num_replicas") is None)
         self.begin(name, field(loader, "dataset"), sampler, field(loader if batches is None else batches, "batch_size"),
                    field(batches, "drop_last"), workers=field(loader, "num_workers"),
-                   iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset))
+                   iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset),
+                   dataset_epoch=field(field(loader, "dataset"), "epoch"))
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)

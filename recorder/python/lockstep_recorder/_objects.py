@@ -136,7 +136,7 @@ def numberings_of(dataset, length=None, depth=0):
         if isinstance(value, torch.utils.data.Dataset):
             found.update(numberings_of(value, None, depth + 1))
             continue
-        with contextlib.suppress(Unknown):
+        with contextlib.suppress(Unknown, TypeError):
             hashes = hashes_of(value, length)
             if hashes and 2 * len(set(hashes)) >= len(hashes):
                 found[name] = [hashlib.sha256(b"".join(each)).hexdigest()[:16] for each in (hashes, sorted(hashes))]
