@@ -18,6 +18,8 @@ struct TrainingState {
   torch::nn::Module* model = nullptr;
   torch::optim::Optimizer* optimizer = nullptr;  // SGD, Adam or AdamW
   Shard* sampler = nullptr;                      // one that the same subject made
+  // How many samples of the sampler's epoch were used, where more were drawn.
+  std::optional<int64_t> samples_used;
   int64_t* epoch = nullptr;
   int64_t* step = nullptr;
   std::vector<at::Generator> generators;

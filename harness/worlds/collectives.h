@@ -15,6 +15,9 @@ struct ProgramCollective {
   ReductionKind reduction = ReductionKind::sum;
   int root = 0;                   // the destination or the source
   std::vector<at::Tensor> parts;  // of scatter, on its source: one for each rank
+  // Not empty: the call is one of these ranks alone, over a group that is made for it and numbers
+  // them in ascending order, whatever the order is here. `root` and `parts` are the group's.
+  std::vector<int> ranks = {};
 };
 
 }  // namespace lockstep

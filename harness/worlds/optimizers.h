@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// SGD on one rank, and the averaging of its parameters.
+// SGD on one rank, perhaps with momentum, and the averaging of its parameters.
 class AveragedSgd {
  public:
   virtual ~AveragedSgd() = default;
@@ -37,7 +37,16 @@ class ShardedOptimizer {
 
   // Collective. Updates all parameters on all ranks.
   virtual void step() = 0;
+
+  // The same, after `closure` has computed gradients; returns what that returned. Throws
+  // Unsupported unless the subject offers it.
+  virtual at::Tensor step_with(const std::function<at::Tensor()>& closure);
+
+  // Collective.
   virtual void add_group(const torch::optim::OptimizerParamGroup& group) = 0;
+
+  // Local. Clears the gradients of all parameters. Throws Unsupported unless the subject offers it.
+  virtual void zero_grad(bool set_to_none);
 
   // Local; called on every rank alike.
   virtual void set_learning_rate(size_t group, double rate) = 0;

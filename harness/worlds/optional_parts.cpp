@@ -1,4 +1,4 @@
-// The parts of replicas and shards that a subject need not offer.
+// The parts of replicas, shards and optimizers that a subject need not offer.
 #include "harness/worlds/subject.h"
 
 namespace lockstep {
@@ -27,7 +27,8 @@ void Replica::step_in_backward(std::shared_ptr<torch::optim::Optimizer>) {
   throw Unsupported("this subject takes no step in backward");
 }
 
-void Replica::join(JoinKind kind, const std::function<void()>&, ShardedOptimizer*) {
+void Replica::join(JoinKind kind, const std::function<void()>&,
+                   const std::vector<ShardedOptimizer*>&) {
   throw Unsupported("this subject has no join of the kind '" + word_of(kind) + "'");
 }
 
@@ -74,6 +75,14 @@ namespace {
 }
 
 }  // namespace
+
+at::Tensor ShardedOptimizer::step_with(const std::function<at::Tensor()>&) {
+  throw Unsupported("this subject's sharded optimizer takes no closure");
+}
+
+void ShardedOptimizer::zero_grad(bool) {
+  throw Unsupported("this subject's sharded optimizer clears no gradients");
+}
 
 void Shard::begin(std::optional<int64_t>) {
   no_parts_of_a_pass();

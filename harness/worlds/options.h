@@ -85,7 +85,7 @@ struct AveragingLevelSpec {
 enum class JoinKind { world, live, throws, disabled };
 
 // A program's own collectives and their reductions have torch.distributed's names.
-enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter };
+enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter, barrier };
 enum class ReductionKind { sum, avg, product, min, max };
 
 // When the ranks average their models.
@@ -94,6 +94,7 @@ struct AveragingOptions {
   std::vector<AveragingLevelSpec> levels;  // ascending; the last is of all ranks
   int64_t warmup_steps = 0;
   bool through_optimizer = true;  // the averager is called by the optimizer, not by the program
+  double momentum = 0;            // of the optimizer
 };
 
 // How to wrap a model.
@@ -197,6 +198,17 @@ inline std::optional<double> momentum_of(const NormOptions& options) {
   return options.zero_momentum ? 0.0 : std::ldexp(1.0, static_cast<int>(options.momentum_log2));
 }
 
+// The order of an epoch: the subject's own, or one that the program draws, from the generator that
+// the subject gives it: a permutation, whose numbers lie apart in memory; the same moved on by one;
+// or each second sample twice.
+enum class SampleOrder { own, strided, moved, repeated };
+
+// The sample at a place at which a permutation of `length` has `index`.
+constexpr int64_t sample_at(SampleOrder order, int64_t index, int64_t length) {
+  if (order == SampleOrder::moved) return (index + 1) % length;
+  return order == SampleOrder::repeated ? index / 2 * 2 : index;
+}
+
 // How to divide a dataset of `length` samples among the ranks.
 struct ShardOptions {
   int64_t length = 1;      // samples in the whole dataset
@@ -208,6 +220,11 @@ struct ShardOptions {
   int64_t seed = 0;             // the same on every rank
   bool through_loader = false;  // draw through the subject's data loader, not its sampler alone
   int64_t batch_size = 1;       // of that loader
+  // These are no fields of a case. A subject without such an order throws Unsupported.
+  SampleOrder order = SampleOrder::own;
+  bool from_group = false;   // the process group tells rank and number of ranks
+  std::optional<int> rank;   // another rank's share than this one's
+  std::optional<int> ranks;  // of so many instead of all
   auto operator<=>(const ShardOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("length", &ShardOptions::length, at_least(0)),

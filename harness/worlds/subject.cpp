@@ -69,8 +69,8 @@ class Watched final : public Replica {
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
   std::shared_ptr<void> no_sync() override { return replica_->no_sync(); }
   void join(JoinKind kind, const std::function<void()>& steps,
-            ShardedOptimizer* optimizer) override {
-    replica_->join(kind, steps, optimizer);
+            const std::vector<ShardedOptimizer*>& optimizers) override {
+    replica_->join(kind, steps, optimizers);
   }
   void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) override {
     replica_->step_in_backward(std::move(optimizer));

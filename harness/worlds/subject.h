@@ -105,9 +105,9 @@ class Replica {
   // inputs, all ranks throw in the same step (JoinKind::throws), or an exhausted rank shadows the
   // others and averages are over the `world` or over the active ranks (`live`); or nothing
   // is done about it (`disabled`). Throws Unsupported for a kind that the subject does not offer.
-  // Exhausted ranks shadow the calls of `optimizer` too, if there is one.
+  // Exhausted ranks shadow the calls of `optimizers` too, if there are any.
   virtual void join(JoinKind kind, const std::function<void()>& steps,
-                    ShardedOptimizer* optimizer = nullptr);
+                    const std::vector<ShardedOptimizer*>& optimizers = {});
 
   // Collective. Called once parameters of the model were frozen or unfrozen, the same ones on all
   // ranks. Throws Unsupported unless the subject offers it.
@@ -166,6 +166,10 @@ class Shard {
 
   // One pass: the indices this rank would train on, in order.
   virtual std::vector<int64_t> draw() = 0;
+
+  // The indices of a whole pass in the epoch set last, which nobody draws; nothing where the
+  // subject does not say.
+  virtual std::optional<std::vector<int64_t>> foretold() const { return {}; }
 
   // A pass in parts. Each throws Unsupported unless the subject offers it, and any other exception
   // where it refuses.

@@ -70,7 +70,8 @@ struct Training {
                              {.is_hierarchical = c.rule == Rule::hierarchical,
                               .levels = levels_of(c),
                               .warmup_steps = c.warmup_steps,
-                              .through_optimizer = c.through_optimizer});
+                              .through_optimizer = c.through_optimizer,
+                              .momentum = c.has_momentum ? 1.0 : 0.0});
   }
 
   void backward(Prescribed& model, const at::Tensor& input, const c10::Device& device) const {
@@ -143,7 +144,8 @@ at::Tensor gradient_of(const Averaged& c, int step, int rank, size_t parameter) 
 }
 
 double largest_number(const Averaged& c) {
-  return unit(c) * static_cast<double>(kLargestStart + c.steps * kLargestGradient) * c.world.size;
+  const int64_t gradients = c.has_momentum ? c.steps * (c.steps + 1) / 2 : c.steps;
+  return unit(c) * static_cast<double>(kLargestStart + gradients * kLargestGradient) * c.world.size;
 }
 
 void program(const Averaged& c, RankContext& here) {

@@ -1,6 +1,7 @@
 #include "scenarios/averaging/divided.h"
 
 #include "harness/base/values.h"
+#include "reference/averaging.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -73,6 +74,55 @@ std::unique_ptr<torch::optim::Optimizer> made(OptimizerKind kind, const ParamGro
   return std::make_unique<optim::RMSprop>(groups, optim::RMSpropOptions(0.01).momentum(0.5));
 }
 
+void settle(OptimizerKind kind, int settings, torch::optim::OptimizerOptions& options) {
+  namespace optim = torch::optim;
+  constexpr int kKinds = 3;
+  if (settings == 0) return;
+  const int number = 1 + (settings - 1) % kKinds;
+  const double decay = 0.0625 * number, eps = std::ldexp(1.0, -6 - number);
+  const auto betas = std::make_tuple(0.75 + decay, 0.875 + decay / 8);
+  const auto settle_adam = [&](auto& adam) { adam.weight_decay(decay).eps(eps).betas(betas); };
+  if (kind == OptimizerKind::sgd || kind == OptimizerKind::momentum) {
+    auto& sgd = static_cast<optim::SGDOptions&>(options);
+    sgd.weight_decay(decay);
+    if (kind == OptimizerKind::sgd) return;
+    if (number % 2 == 0)
+      sgd.nesterov(true);
+    else
+      sgd.dampening(2 * decay);
+  } else if (kind == OptimizerKind::adamw) {
+    settle_adam(static_cast<optim::AdamWOptions&>(options));
+  } else if (kind == OptimizerKind::adagrad) {
+    static_cast<optim::AdagradOptions&>(options).weight_decay(decay).eps(eps).lr_decay(decay);
+  } else if (kind == OptimizerKind::rmsprop) {
+    static_cast<optim::RMSpropOptions&>(options).weight_decay(decay).eps(eps).alpha(1 - decay);
+  } else {
+    settle_adam(static_cast<optim::AdamOptions&>(options));
+  }
+}
+
+namespace {
+
+torch::optim::OptimizerParamGroup param_group(OptimizerKind kind, const Tensors& parameters,
+                                              size_t count, size_t g, int settings) {
+  Tensors members;
+  for (size_t p = g; p < parameters.size(); p += count) members.push_back(parameters[p]);
+  auto options = made(kind, {members})->param_groups().front().options().clone();
+  options->set_lr(options->get_lr() * std::ldexp(1.0, -static_cast<int>(g)));
+  settle(kind, settings == 0 ? 0 : settings + static_cast<int>(g), *options);
+  return {members, std::move(options)};
+}
+
+}  // namespace
+
+ParamGroups param_groups(OptimizerKind kind, const Tensors& parameters, size_t count,
+                         int settings) {
+  ParamGroups out;
+  for (size_t g = 0; g < count; ++g)
+    out.push_back(param_group(kind, parameters, count, g, settings));
+  return out;
+}
+
 int64_t numbers_kept(OptimizerKind optimizer) {
   using enum OptimizerKind;
   static const std::map<OptimizerKind, int64_t> kNumbers{
@@ -99,11 +149,7 @@ void set_gradients(const Divided& c, int step, const Tensors& parameters) {
 
 torch::optim::OptimizerParamGroup group_of_parameters(const Divided& c, const Tensors& parameters,
                                                       size_t g) {
-  Tensors members;
-  for (size_t p = g; p < parameters.size(); p += group_count(c)) members.push_back(parameters[p]);
-  auto options = made(c.optimizer, {members})->param_groups().front().options().clone();
-  options->set_lr(options->get_lr() * std::ldexp(1.0, -static_cast<int>(g)));
-  return {members, std::move(options)};
+  return param_group(c.optimizer, parameters, group_count(c), g, c.settings);
 }
 
 ParamGroups groups_of(const Divided& c, int step, const Tensors& parameters) {
@@ -111,6 +157,29 @@ ParamGroups groups_of(const Divided& c, int step, const Tensors& parameters) {
   for (size_t g = 0; g < groups_in(c, step); ++g)
     out.push_back(group_of_parameters(c, parameters, g));
   return out;
+}
+
+std::vector<int64_t> elements_kept(const Divided& c, int step) {
+  std::vector<std::vector<int64_t>> bytes(groups_in(c, step));
+  std::vector<std::vector<size_t>> members(bytes.size());
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    const size_t g = p % group_count(c);
+    if (g >= bytes.size()) continue;
+    members[g].push_back(p);
+    bytes[g].push_back(size_of(c, p) * static_cast<int64_t>(c10::elementSize(dtype_of(c, p))));
+  }
+  const auto owners = reference::owners(bytes, ranks_in(c, step));
+  std::vector<int64_t> kept(static_cast<size_t>(c.world.size));
+  for (size_t g = 0; g < members.size(); ++g)
+    for (size_t i = 0; i < members[g].size(); ++i) {
+      bool has_state = c.optimizer == OptimizerKind::adagrad;
+      for (int past = 0; past <= step; ++past)
+        has_state = has_state || has_gradient(c, past, members[g][i]);
+      if (has_state)
+        kept[static_cast<size_t>(owners[g][i])] +=
+            size_of(c, members[g][i]) * numbers_kept(c.optimizer);
+    }
+  return kept;
 }
 
 }  // namespace lockstep::scenarios::averaging

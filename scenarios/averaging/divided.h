@@ -9,6 +9,10 @@
 
 namespace lockstep::scenarios::averaging {
 
+// How gradients come to an end: the next ones take their place; the optimizer drops all, or fills
+// all with zeros.
+enum class Clears { replaces, drops, fills };
+
 struct Divided {
   WorldSpec world;
   int steps = 1;
@@ -22,6 +26,9 @@ struct Divided {
   int resume_size = 1;  // in a world of so many ranks, at most all
   int saving_rank = 0;  // modulo the world's size
   int lacking = 0;      // so many of three parameters have no gradient, other ones in each step
+  int settings = 0;     // of the first group; each other group's are the next (settle())
+  bool with_closure = false;         // which sets the gradients and returns a loss
+  Clears clears = Clears::replaces;  // between steps
   uint64_t seed = 0;
   auto operator<=>(const Divided&) const = default;
   static constexpr auto fields() {
@@ -40,6 +47,9 @@ struct Divided {
                       field("resume_size", &Divided::resume_size, between(1, 1024)),
                       field("saving_rank", &Divided::saving_rank, between(0, 1024)),
                       field("lacking", &Divided::lacking, between(0, 2)),
+                      field("settings", &Divided::settings, between(0, 3)),
+                      field("with_closure", &Divided::with_closure),
+                      field("clears", &Divided::clears),
                       field("seed", &Divided::seed, {}, Cost::numbers)};
   }
 };
@@ -61,6 +71,17 @@ bool has_gradient(const Divided& c, int step, size_t p);
 // One of LibTorch's optimizers, and how many numbers it keeps for each element of a parameter.
 std::unique_ptr<torch::optim::Optimizer> made(OptimizerKind kind, const ParamGroups& groups);
 int64_t numbers_kept(OptimizerKind optimizer);
+
+// Sets what options hold beside the learning rate: 0 leaves all as it is; 1, 2 and 3, counted
+// cyclically, are not the defaults, and differ from each other.
+void settle(OptimizerKind kind, int settings, torch::optim::OptimizerOptions& options);
+
+// Parameter p is in group p modulo `count`. Each group has half the learning rate of the one
+// before, and other settings, unless `settings` is 0.
+ParamGroups param_groups(OptimizerKind kind, const Tensors& parameters, size_t count, int settings);
+
+// By rank: the elements that an optimizer keeps after a step, of the parameters that it has seen.
+std::vector<int64_t> elements_kept(const Divided& c, int step);
 
 // The same on every rank.
 Tensors parameters_of(const Divided& c, const c10::Device& device);

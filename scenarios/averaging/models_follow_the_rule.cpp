@@ -52,6 +52,7 @@ std::vector<Values> expected(const Averaged& c, Mistake mistake) {
   Values now(parameter_count(c));
   for (size_t p = 0; p < now.size(); ++p)
     for (int rank = 0; rank < c.world.size; ++rank) now[p].push_back(start_of(c, rank, p));
+  Values moved(parameter_count(c));  // by the last step
   std::vector<Values> out;
   for (int step = 0; step < c.steps; ++step) {
     for (size_t p = 0; p < now.size(); ++p) {
@@ -60,8 +61,12 @@ std::vector<Values> expected(const Averaged& c, Mistake mistake) {
       for (int rank = 0; rank < c.world.size; ++rank)
         gradients.push_back(gradient_of(c, step, rank, p));
       gradients = averaged(c, p, gradients, size_for_gradients(c, step));
+      if (c.has_momentum && !moved[p].empty())
+        for (size_t rank = 0; rank < gradients.size(); ++rank)
+          gradients[rank] = moved[p][rank] + gradients[rank];
       for (size_t rank = 0; rank < gradients.size(); ++rank)
         now[p][rank] = now[p][rank] - gradients[rank];
+      moved[p] = gradients;
       now[p] = averaged(c, p, now[p], size_in(c, step, mistake));
     }
     out.push_back(now);
@@ -146,9 +151,9 @@ rc::Gen<Averaged> cases() {
       set(&Averaged::start, inRange<int64_t>(0, 5)),
       set(&Averaged::subgroup_size, element(0, 2, 2, 3)),
       set(&Averaged::bucket_cap_bytes, element<int64_t>(0, 1, 40)),
-      set(&Averaged::through_optimizer), set(&Averaged::restart, element(0, 1, 2, 3)),
-      set(&Averaged::sizes, sizes), set(&Averaged::dtypes, dtypes),
-      set(&Averaged::lacking, element(0, 1, 1, 2)),
+      set(&Averaged::through_optimizer), set(&Averaged::has_momentum),
+      set(&Averaged::restart, element(0, 1, 2, 3)), set(&Averaged::sizes, sizes),
+      set(&Averaged::dtypes, dtypes), set(&Averaged::lacking, element(0, 1, 1, 2)),
       set(&Averaged::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(drawn, [](Averaged c) {
     if (largest_number(c) > std::ldexp(1.0, 24)) c.dtypes.clear();  // they would round
@@ -182,7 +187,7 @@ Scenario models_follow_the_rule() {
       .must_catch = {"average_of_models_summed", "averages_parameters_without_a_gradient",
                      "averaging_begins_in_the_warmup", "averaging_step_forgotten_by_a_restart",
                      "hierarchy_takes_the_shortest_period", "local_sgd_begins_a_pass_early",
-                     "local_sgd_divides_by_the_world"},
+                     "local_sgd_divides_by_the_world", "local_sgd_optimizer_left_unloaded"},
       .draws = 120,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -195,13 +200,11 @@ Scenario models_follow_the_rule() {
                  {"gradients averaged within subgroups", 0.1, uses_subgroups},
                  {"parameters without a gradient", 0.2,
                   [](const Averaged& c) { return c.lacking > 0 && parameter_count(c) > 1; }},
+                 {"an optimizer with momentum", 0.2,
+                  [](const Averaged& c) { return c.has_momentum; }},
                  {"a restart", 0.3,
                   [](const Averaged& c) { return c.restart > 0 && c.restart < c.steps; }},
-                 {"parameters of two dtypes", 0.03,
-                  [](const Averaged& c) {
-                    return parameter_count(c) > 1 && c.dtypes.size() > 1 &&
-                           c.dtypes[0] != c.dtypes[1];
-                  }}},
+                 {"parameters of two dtypes", 0.03, has_two_dtypes<Averaged>}},
   });
 }
 

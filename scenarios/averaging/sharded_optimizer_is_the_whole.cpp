@@ -9,7 +9,6 @@
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
-#include "reference/averaging.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -45,6 +44,39 @@ std::string sent(const Divided& c, const Group& group, const std::string& text, 
           static_cast<size_t>(length.front().item<int64_t>())};
 }
 
+std::string gradient_name(size_t p) {
+  return "gradient of w" + std::to_string(p);
+}
+
+// As `clears` says, and records what is left.
+void clear_gradients(const Divided& c, RankContext& here, int step, const Tensors& parameters,
+                     ShardedOptimizer* optimizer) {
+  if (c.clears == Clears::replaces) return;
+  if (optimizer) optimizer->zero_grad(/*set_to_none=*/c.clears == Clears::drops);
+  here.enter(step, "cleared");
+  for (size_t p = 0; p < parameters.size(); ++p)
+    here.record(gradient_name(p), optimizer ? gradient_or_nothing(parameters[p])
+                                            : parameters[p].detach().narrow(0, 0, 0));
+}
+
+// Nothing on a rank that trains no longer.
+void step_once(const Divided& c, RankContext& here, int step, const Tensors& parameters,
+               ShardedOptimizer* optimizer) {
+  int64_t calls = 0, loss = 0;
+  const auto compute = [&] {
+    ++calls;
+    set_gradients(c, step, parameters);
+    return torch::full({1}, at::GradMode::is_enabled() ? step + 1 : -1, at::kLong);
+  };
+  if (optimizer && c.with_closure) loss = optimizer->step_with(compute).item<int64_t>();
+  if (optimizer && !c.with_closure) {
+    compute();
+    optimizer->step();
+  }
+  here.enter(step, "closure");
+  if (c.with_closure) here.record("calls, loss", std::vector<int64_t>{calls, loss});
+}
+
 void program(const Divided& c, RankContext& here) {
   const auto make = [&](const ParamGroups& groups) { return made(c.optimizer, groups); };
   const auto divided = parameters_of(c, here.device()), whole = parameters_of(c, here.device());
@@ -76,10 +108,10 @@ void program(const Divided& c, RankContext& here) {
       if (of_ranks) of_ranks->set_learning_rate(0, options.get_lr());
     }
     if (resumes(c) && step + 1 == c.resume) of_ranks->save(c.saving_rank % c.world.size);
-    set_gradients(c, step, divided);
+    if (step > 0) clear_gradients(c, here, step, divided, of_ranks.get());
     set_gradients(c, step, whole);
     here.enter(step, "step");
-    if (of_ranks) of_ranks->step();
+    step_once(c, here, step, divided, of_ranks.get());
     of_one->step();
     here.enter(step, "after step");
     for (size_t p = 0; p < whole.size(); ++p) {
@@ -126,30 +158,6 @@ Findings the_whole_moves(const Divided& c, const History& h) {
   return {};
 }
 
-// Elements of each parameter that its optimizer has seen, by rank.
-std::vector<int64_t> elements_kept(const Divided& c, int step) {
-  std::vector<std::vector<int64_t>> bytes(groups_in(c, step));
-  std::vector<std::vector<size_t>> members(bytes.size());
-  for (size_t p = 0; p < parameter_count(c); ++p) {
-    const size_t g = p % group_count(c);
-    if (g >= bytes.size()) continue;
-    members[g].push_back(p);
-    bytes[g].push_back(size_of(c, p) * static_cast<int64_t>(c10::elementSize(dtype_of(c, p))));
-  }
-  const auto owners = reference::owners(bytes, ranks_in(c, step));
-  std::vector<int64_t> kept(static_cast<size_t>(c.world.size));
-  for (size_t g = 0; g < members.size(); ++g)
-    for (size_t i = 0; i < members[g].size(); ++i) {
-      bool has_state = c.optimizer == OptimizerKind::adagrad;
-      for (int past = 0; past <= step; ++past)
-        has_state = has_state || has_gradient(c, past, members[g][i]);
-      if (has_state)
-        kept[static_cast<size_t>(owners[g][i])] +=
-            size_of(c, members[g][i]) * numbers_kept(c.optimizer);
-    }
-  return kept;
-}
-
 Findings each_rank_keeps_its_part(const Divided& c, const History& h) {
   std::vector<Comparison> rows;
   for (int step = 0; step < c.steps; ++step) {
@@ -166,6 +174,29 @@ Findings a_step_ends_the_whole_state(const Divided& c, const History& h) {
     rows.push_back(
         {.row = h.row({step, "after step"}, "whole state"), .expected = {int64_values({0})}});
   return equal("A rank must not give out the state of all ranks as it was before a step", rows);
+}
+
+Findings gradients_are_cleared(const Divided& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 1; c.clears != Clears::replaces && step < c.steps; ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const bool is_filled = c.clears == Clears::fills && has_gradient(c, step - 1, p);
+      rows.push_back(
+          {.row =
+               of_group(h.row({step, "cleared"}, gradient_name(p)), first_ranks(ranks_in(c, step))),
+           .expected = {recorded(at::zeros({is_filled ? size_of(c, p) : 0}, dtype_of(c, p)),
+                                 dtype_of(c, p))}});
+    }
+  return equal("zero_grad must clear the gradients of all parameters on every rank", rows);
+}
+
+Findings a_closure_is_called_once(const Divided& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; c.with_closure && step < c.steps; ++step)
+    rows.push_back(
+        {.row = of_group(h.row({step, "closure"}, "calls, loss"), first_ranks(ranks_in(c, step))),
+         .expected = {int64_values({1, step + 1})}});
+  return equal("step must call its closure once, with gradients, and return its loss", rows);
 }
 
 std::vector<Divided> every_small_one() {
@@ -209,7 +240,11 @@ rc::Gen<Divided> cases() {
       set(&Divided::groups, inRange(1, 4)), set(&Divided::late_group, inRange(0, 4)),
       set(&Divided::slower, inRange(0, 4)), set(&Divided::resume, element(0, 1, 1, 2, 2, 3)),
       set(&Divided::resume_size, inRange(1, 5)), set(&Divided::saving_rank, inRange(0, 6)),
-      set(&Divided::lacking, inRange(0, 3)), set(&Divided::seed, inRange<uint64_t>(0, 1 << 20)));
+      set(&Divided::lacking, inRange(0, 3)), set(&Divided::settings, element(0, 1, 2, 3)),
+      set(&Divided::with_closure, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Divided::clears,
+          element(Clears::replaces, Clears::replaces, Clears::drops, Clears::fills)),
+      set(&Divided::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
 bool resumes_with_state(const Divided& c) {
@@ -230,26 +265,29 @@ Scenario sharded_optimizer_is_the_whole() {
       .usual_mistake = "loading a state by the places of a rank's own parameters: in another "
                        "world they are other parameters.",
       .tags = {"averaging", "optimizers"},
-      .must_catch = {"sharded_group_given_out_anew", "sharded_last_rank_sends_nothing",
-                     "sharded_options_not_loaded", "sharded_state_given_out_after_a_step",
-                     "sharded_state_kept_whole", "sharded_state_of_the_saving_rank_alone"},
+      .must_catch = {"sharded_closure_called_twice", "sharded_group_given_out_anew",
+                     "sharded_last_rank_sends_nothing", "sharded_options_not_loaded",
+                     "sharded_state_given_out_after_a_step", "sharded_state_kept_whole",
+                     "sharded_state_of_the_saving_rank_alone",
+                     "sharded_zero_grad_of_own_parameters"},
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
       .checks = {the_whole_moves, equals_the_whole, each_rank_keeps_its_part,
-                 a_step_ends_the_whole_state},
+                 a_step_ends_the_whole_state, gradients_are_cleared, a_closure_is_called_once},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Divided>},
                  {"a state in a world of another size", 0.2, resumes_with_state},
                  {"a group that comes later", 0.15, has_late_group},
+                 {"settings that are not the defaults", 0.4,
+                  [](const Divided& c) { return c.settings > 0; }},
+                 {"a closure", 0.04, [](const Divided& c) { return c.with_closure; }},
+                 {"gradients cleared by the optimizer", 0.2,
+                  [](const Divided& c) { return c.clears != Clears::replaces; }},
                  {"parameters without a gradient", 0.3,
                   [](const Divided& c) { return c.lacking > 0 && parameter_count(c) > 1; }},
-                 {"parameters of two dtypes", 0.15,
-                  [](const Divided& c) {
-                    return parameter_count(c) > 1 && c.dtypes.size() > 1 &&
-                           c.dtypes[0] != c.dtypes[1];
-                  }}},
+                 {"parameters of two dtypes", 0.15, has_two_dtypes<Divided>}},
   });
 }
 

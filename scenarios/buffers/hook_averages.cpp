@@ -50,6 +50,9 @@ bool has(const Averaged& c, Forward kind) {
   return std::ranges::count(c.forwards, kind) > 0;
 }
 
+// The averaged buffers begin with a number beside which float32 would round what is added.
+constexpr double kStart = 0x1p30;
+
 int64_t added(size_t forward, int rank) {
   return static_cast<int64_t>(forward + 1) * (rank + 1);
 }
@@ -62,8 +65,8 @@ class Counting : public Model {
  public:
   Counting(RankContext& here) : here_(here) {
     weight_ = register_parameter("weight", torch::ones({1}, at::kDouble));
-    mean_ = register_buffer("mean", torch::zeros({2}, at::kDouble));
-    scalar_ = register_buffer("scalar", torch::zeros({}, at::kDouble));
+    mean_ = register_buffer("mean", torch::full({2}, kStart, at::kDouble));
+    scalar_ = register_buffer("scalar", torch::full({}, kStart, at::kDouble));
     count_ = register_buffer("count", torch::zeros({1}, at::kLong));
   }
 
@@ -96,14 +99,9 @@ class Counting : public Model {
 void program(const Averaged& c, RankContext& here) {
   if (has(c, Forward::throws)) refuse_where_the_host_does_not_wait(here, "a forward that throws");
   const auto model = std::make_shared<Counting>(here);
-  WrapOptions options{.buffer_sync_lag = c.buffer_sync_lag,
-                      .bucket_caps_bytes = {},
-                      .ignored = {},
-                      .delayed = {},
-                      .delayed_until = "",
-                      .hook = {},
-                      .local_sgd = {},
-                      .buffer_hook = word_of(c.place)};
+  WrapOptions options;
+  options.buffer_sync_lag = c.buffer_sync_lag;
+  options.buffer_hook = word_of(c.place);
   const auto replica = wrap(here, model, options);
   const auto kinds = forwards_of(c);
   for (size_t f = 0; f < kinds.size(); ++f) {
@@ -149,7 +147,7 @@ enum class Mistake { none, never, other_place, in_every_forward, broadcast };
 
 Followed followed(const Averaged& c, Mistake mistake = Mistake::none) {
   const auto ranks = static_cast<size_t>(c.world.size);
-  State now{.means = std::vector<double>(ranks), .counts = std::vector<int64_t>(ranks)};
+  State now{.means = std::vector<double>(ranks, kStart), .counts = std::vector<int64_t>(ranks)};
   const bool is_before = (c.place == Place::before_forward) != (mistake == Mistake::other_place);
   const auto synchronise = [&] {
     if (mistake == Mistake::broadcast) {
@@ -271,7 +269,8 @@ Scenario hook_averages() {
           "expecting that the average of one forward's statistics is theirs already in "
           "that forward's output.",
       .tags = {"buffers", "hooks"},
-      .must_catch = {"buffer_hook_before_for_after", "buffer_hook_stays_due_after_a_throw"},
+      .must_catch = {"buffer_hook_before_for_after", "buffer_hook_rounds_doubles",
+                     "buffer_hook_stays_due_after_a_throw"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = pairs_of_forwards,

@@ -26,4 +26,9 @@ at::ScalarType dtype_of(const Case& c, size_t parameter, at::ScalarType otherwis
   return c.dtypes.empty() ? otherwise : scalar_type(c.dtypes[parameter % c.dtypes.size()]);
 }
 
+template <class Case>
+bool has_two_dtypes(const Case& c) {
+  return parameter_count(c) > 1 && c.dtypes.size() > 1 && c.dtypes[0] != c.dtypes[1];
+}
+
 }  // namespace lockstep::scenarios

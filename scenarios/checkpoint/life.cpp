@@ -5,16 +5,17 @@
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/tensors.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 
 namespace lockstep::scenarios::checkpoint {
 
-// forward takes one row: the number of samples, the samples, and a number for each parameter, its
-// mask. The gradient of a parameter is four times its value, rounded, and the samples, both times
-// its mask: whole multiples of the world's size, since a new instance plans buckets anew and may
-// sum in another order.
+// forward takes one row: the number of samples, the samples, a number for each parameter, its mask,
+// and the first parameter that it uses. The gradient of a parameter is four times its value,
+// rounded, and the samples, both times its mask: whole multiples of the world's size, since a new
+// instance plans buckets anew and may sum in another order.
 class Counting : public Model {
  public:
   Counting(const Resumed& c, uint64_t seed, int rank) : unit_(c.world.size) {
@@ -33,10 +34,11 @@ class Counting : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     const auto count = input[0].item<int64_t>();
     const auto samples = input.narrow(0, 1, count), mask = input.narrow(0, 1 + count, masks());
+    const auto first = input[input.numel() - 1].item<int64_t>();
     count_ += 1;
     seen_ += samples.sum();
     at::Tensor loss;
-    for (size_t p = 0; p < weights_.size(); ++p) {
+    for (auto p = static_cast<size_t>(first); p < weights_.size(); ++p) {
       const auto weight = weights_[p].to(at::kDouble);
       const auto own = (weight.detach() * 4).round() + samples.sum();
       const auto term = (weight * own).sum() * mask[static_cast<int64_t>(p)] * unit_;
@@ -69,6 +71,25 @@ int age(const Resumed& c) {
   return c.age % saves(c);
 }
 
+int kept(const Resumed& c) {
+  return c.drops_older ? age(c) + 1 : saves(c);
+}
+
+int64_t first_count(const Resumed& c) {
+  if (c.count_log2 == 0) return 0;
+  constexpr int kLargestExact = 53;
+  const int64_t loaded = (int64_t{1} << c.count_log2) + (c.count_log2 < kLargestExact ? 1 : 0);
+  return std::max<int64_t>(loaded - steps_loaded(c), 0);
+}
+
+size_t group_count(const Resumed& c) {
+  return std::min(static_cast<size_t>(c.groups), parameter_count(c));
+}
+
+bool has_late_parameter(const Resumed& c) {
+  return c.late > 0 && parameter_count(c) > 1;
+}
+
 int best_save(const Resumed& c) {
   return first_save(c) + c.best % saves(c);
 }
@@ -78,72 +99,148 @@ int steps_loaded(const Resumed& c) {
 }
 
 std::vector<std::string> recorded_names(const Resumed& c) {
-  std::vector<std::string> names{kProgress, kSamples, kMask, kRate};
+  std::vector<std::string> names{kProgress, kSamples, kMask, kRate, kUpdates};
   for (size_t p = 0; p < parameter_count(c); ++p) names.push_back("w" + std::to_string(p));
   names.insert(names.end(), {kCount, kSeen});
   return names;
 }
 
-Life::Life(const Resumed& c, RankContext& here, uint64_t seed)
+namespace {
+
+// Calls `use` for each state of an optimizer that counts updates.
+template <class Use>
+void for_each_count(torch::optim::Optimizer& optimizer, const Use& use) {
+  for (const auto& group : optimizer.param_groups())
+    for (const auto& parameter : group.params()) {
+      const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+      if (found == optimizer.state().end()) continue;
+      auto* const state = found->second.get();
+      if (auto* const adam = dynamic_cast<torch::optim::AdamParamState*>(state)) use(*adam);
+      if (auto* const adamw = dynamic_cast<torch::optim::AdamWParamState*>(state)) use(*adamw);
+    }
+}
+
+uint64_t seed_of(const Resumed& c, Objects objects) {
+  return objects == Objects::of_the_case ? c.seed : c.seed + 1;
+}
+
+}  // namespace
+
+Life::Life(const Resumed& c, RankContext& here, Objects objects)
     : case_(c),
       here_(here),
-      model_(std::make_shared<Counting>(c, seed, here.rank())),
+      model_(std::make_shared<Counting>(c, seed_of(c, objects), here.rank())),
       sampler_(shard(here, {.length = c.length,
                             .shuffle = c.shuffle,
                             .seed = static_cast<int64_t>(c.seed),
                             .batch_size = c.batch_size})) {
   model_->to(here.device());
-  optimizer_ =
-      averaging::made(c.optimizer, {torch::optim::OptimizerParamGroup(model_->parameters())});
-  torch::manual_seed(seed * 1024 + static_cast<uint64_t>(here.rank()));
+  const bool is_of_the_case = objects == Objects::of_the_case;
+  optimizer_ = averaging::made(
+      c.optimizer, averaging::param_groups(c.optimizer, model_->parameters(), group_count(c),
+                                           is_of_the_case ? c.settings : 0));
+  const uint64_t seed = seed_of(c, objects) * 1024 + static_cast<uint64_t>(here.rank());
+  torch::manual_seed(seed);
+  if (c.two_generators) generator_ = at::detail::createCPUGenerator(seed + 512);
+  if (is_of_the_case) epoch_ = step_ = first_count(c);
+  sampler_->set_epoch(epoch_);
   sampler_->begin({});
 }
 
 void Life::wrap() {
-  replica_ = lockstep::wrap(here_, model_, {.broadcast_buffers = case_.broadcast_buffers});
+  replica_ = lockstep::wrap(here_, model_,
+                            {.broadcast_buffers = case_.broadcast_buffers,
+                             .find_unused_parameters = has_late_parameter(case_)});
 }
 
 TrainingState Life::state() {
-  return {.model = model_.get(),
-          .optimizer = optimizer_.get(),
-          .sampler = sampler_.get(),
-          .epoch = &epoch_,
-          .step = &step_,
-          .generators = {at::globalContext().defaultGenerator(at::kCPU)}};
+  TrainingState out{.model = model_.get(),
+                    .optimizer = optimizer_.get(),
+                    .sampler = sampler_.get(),
+                    .epoch = &epoch_,
+                    .step = &step_,
+                    .generators = {at::globalContext().defaultGenerator(at::kCPU)}};
+  if (!ahead_.empty()) out.samples_used = used_;
+  if (generator_.defined()) out.generators.push_back(generator_);
+  return out;
+}
+
+void Life::prefetch() {
+  if (case_.prefetched == 0) return;
+  const auto more = sampler_->next(case_.prefetched);
+  ahead_.insert(ahead_.end(), more.begin(), more.end());
 }
 
 void Life::begin() {
   sampler_->begin({});
 }
 
-std::vector<int64_t> Life::samples() {
-  auto samples = sampler_->next(case_.batch_size);
-  if (!samples.empty()) return samples;
-  sampler_->set_epoch(++epoch_);
-  sampler_->begin({});
-  return sampler_->next(case_.batch_size);
+std::vector<int64_t> Life::rest_of_batch() {
+  const auto most = std::min(ahead_.size(), static_cast<size_t>(case_.batch_size));
+  const auto end = ahead_.begin() + static_cast<std::ptrdiff_t>(most);
+  std::vector<int64_t> samples(ahead_.begin(), end);
+  ahead_.erase(ahead_.begin(), end);
+  if (const auto lacking = case_.batch_size - static_cast<int64_t>(most); lacking > 0) {
+    const auto more = sampler_->next(lacking);
+    samples.insert(samples.end(), more.begin(), more.end());
+  }
+  return samples;
 }
 
-void Life::step(const std::string& phase) {
-  const auto drawn = samples();
+std::vector<int64_t> Life::samples() {
+  auto samples = rest_of_batch();
+  if (samples.empty()) {
+    used_ = 0;
+    sampler_->set_epoch(++epoch_);
+    sampler_->begin({});
+    samples = rest_of_batch();
+  }
+  used_ += static_cast<int64_t>(samples.size());
+  return samples;
+}
+
+at::Tensor Life::mask() {
   const auto mask = torch::rand({model_->masks()}, at::kDouble);
-  here_.enter(static_cast<int>(step_) + 1, phase + ": backward");
-  optimizer_->zero_grad();
-  replica_->backward(
-      replica_->forward(at::cat({torch::full({1}, static_cast<double>(drawn.size()), at::kDouble),
-                                 torch::tensor(drawn).to(at::kDouble), (mask * 4).floor()})));
-  optimizer_->step();
-  auto& options = optimizer_->param_groups().front().options();
-  if (case_.halves_rate) options.set_lr(options.get_lr() / 2);
-  ++step_;
-  here_.enter(static_cast<int>(step_), phase);
+  if (!generator_.defined()) return mask;
+  return (mask + at::rand({model_->masks()}, generator_, at::TensorOptions(at::kDouble)))
+      .remainder(1);
+}
+
+void Life::record(const std::vector<int64_t>& drawn, const at::Tensor& mask) {
   for (const auto& each : model_->named_parameters())
     here_.record(each.key(), each.value().detach());
   for (const auto& each : model_->named_buffers()) here_.record(each.key(), each.value());
   here_.record(kMask, mask);
   here_.record(kSamples, drawn);
-  here_.record(kRate, torch::full({1}, options.get_lr(), at::kDouble));
+  std::vector<double> rates;
+  for (const auto& each : optimizer_->param_groups()) rates.push_back(each.options().get_lr());
+  here_.record(kRate, torch::tensor(rates, at::kDouble));
+  std::vector<int64_t> updates;
+  for_each_count(*optimizer_, [&](const auto& state) { updates.push_back(state.step()); });
+  here_.record(kUpdates, updates);
   here_.record(kProgress, std::vector<int64_t>{epoch_, step_});
+}
+
+void Life::step(const std::string& phase) {
+  const auto number = static_cast<int>(step_ - first_count(case_)) + 1;
+  const auto drawn = samples();
+  const auto own_mask = mask();
+  const int first = has_late_parameter(case_) && number <= case_.late ? 1 : 0;
+  here_.enter(number, phase + ": backward");
+  optimizer_->zero_grad();
+  replica_->backward(
+      replica_->forward(at::cat({torch::full({1}, static_cast<double>(drawn.size()), at::kDouble),
+                                 torch::tensor(drawn).to(at::kDouble), (own_mask * 4).floor(),
+                                 torch::full({1}, first, at::kDouble)})));
+  optimizer_->step();
+  if (number == 1)
+    for_each_count(*optimizer_,
+                   [&](auto& state) { state.step(state.step() + first_count(case_)); });
+  auto& options = optimizer_->param_groups().front().options();
+  if (case_.halves_rate) options.set_lr(options.get_lr() / 2);
+  ++step_;
+  here_.enter(number, phase);
+  record(drawn, own_mask);
 }
 
 }  // namespace lockstep::scenarios::checkpoint

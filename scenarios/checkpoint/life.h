@@ -17,8 +17,17 @@ struct Resumed {
   int best = 0;  // instead, where `loads_best`: the save that is declared best, from 0
   bool loads_best = false;
   OptimizerKind optimizer = OptimizerKind::sgd;
-  bool halves_rate = false;  // after every step
-  bool wraps_first = false;  // before the checkpoint is loaded, not after it
+  int groups = 1;            // param groups: parameter p is in group p modulo groups
+  int settings = 0;          // of the first group; each other group's are the next
+  bool halves_rate = false;  // after every step, that of the first group
+  int late = 0;              // so many steps pass before parameter 0 has a gradient
+  bool drops_older = false;  // keeps only the newest up to that one
+  // The numbers of epochs, steps and updates of an optimizer are so large that those that are
+  // loaded are one more than this power of two, or 2^53, the largest; 0: they begin at 0.
+  int count_log2 = 0;
+  int prefetched = 0;           // so many samples are drawn ahead when it is saved
+  bool two_generators = false;  // the mask takes numbers from another one too
+  bool wraps_first = false;     // before the checkpoint is loaded, not after it
   bool broadcast_buffers = true;
   bool shuffle = false;
   int64_t length = 2;         // samples of the dataset
@@ -38,7 +47,14 @@ struct Resumed {
                       field("optimizer", &Resumed::optimizer,
                             one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
                                    OptimizerKind::adamw, OptimizerKind::amsgrad>),
+                      field("groups", &Resumed::groups, between(1, 8)),
+                      field("settings", &Resumed::settings, between(0, 3)),
                       field("halves_rate", &Resumed::halves_rate),
+                      field("late", &Resumed::late, between(0, 30)),
+                      field("drops_older", &Resumed::drops_older),
+                      field("count_log2", &Resumed::count_log2, between(0, 53)),
+                      field("prefetched", &Resumed::prefetched, between(0, 1000)),
+                      field("two_generators", &Resumed::two_generators),
                       field("wraps_first", &Resumed::wraps_first),
                       field("broadcast_buffers", &Resumed::broadcast_buffers),
                       field("shuffle", &Resumed::shuffle),
@@ -55,29 +71,41 @@ int first_save(const Resumed& c);
 int last_save(const Resumed& c);
 int best_save(const Resumed& c);
 int saves(const Resumed& c);
-int age(const Resumed& c);  // of the loaded one, unless that is the best
+int age(const Resumed& c);   // of the loaded one, unless that is the best
+int kept(const Resumed& c);  // saves, the newest and those before it
+
+// The number with which a counter begins, so that it is the power of two where it is saved.
+int64_t first_count(const Resumed& c);
 
 // The number of steps that the loaded checkpoint has seen.
 int steps_loaded(const Resumed& c);
 
 // The names of the records of a step.
 constexpr const char *kSamples = "samples", *kMask = "mask", *kCount = "count", *kSeen = "seen",
-                     *kRate = "learning rate", *kProgress = "progress";
+                     *kRate = "learning rate", *kProgress = "progress", *kUpdates = "updates";
 std::vector<std::string> recorded_names(const Resumed& c);
 
 class Counting;
 
-// All that a training holds on one rank. Two of different seeds differ in all that a checkpoint
-// holds.
+size_t group_count(const Resumed& c);
+bool has_late_parameter(const Resumed& c);
+
+// Others differ from those of the case in all that a checkpoint holds.
+enum class Objects { of_the_case, others };
+
+// All that a training holds on one rank.
 class Life {
  public:
   // Local.
-  Life(const Resumed& c, RankContext& here, uint64_t seed);
+  Life(const Resumed& c, RankContext& here, Objects objects);
 
   // Collective.
   void wrap();
 
   TrainingState state();
+
+  // Local. Draws samples that a later step uses.
+  void prefetch();
 
   // A loaded sampler continues with its next pass.
   void begin();
@@ -87,6 +115,9 @@ class Life {
 
  private:
   std::vector<int64_t> samples();
+  std::vector<int64_t> rest_of_batch();
+  at::Tensor mask();
+  void record(const std::vector<int64_t>& drawn, const at::Tensor& mask);
 
   const Resumed& case_;
   RankContext& here_;
@@ -94,7 +125,10 @@ class Life {
   const std::unique_ptr<Shard> sampler_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::unique_ptr<Replica> replica_;
+  at::Generator generator_;  // undefined unless there are two
   int64_t epoch_ = 0, step_ = 0;
+  std::vector<int64_t> ahead_;  // samples drawn and not used
+  int64_t used_ = 0;            // samples of this epoch
 };
 
 }  // namespace lockstep::scenarios::checkpoint

@@ -5,8 +5,9 @@
 // objects made anew from other seeds: model, optimizer, sampler and the rank's generator. Whatever
 // the file lacks, or is loaded into the wrong rank, shows in a later step: a parameter's next
 // gradient holds its value, the samples drawn and a mask of the rank's own, buffers count, and
-// optimizers keep sums and counts. The numbers are real, and both trainings compute alike, so bits
-// are compared.
+// optimizers keep sums and counts, in several groups of settings that the new objects lack. Counts
+// may be so large that a narrower number would not hold them. The numbers are real, and both
+// trainings compute alike, so bits are compared.
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
@@ -16,12 +17,15 @@
 
 #include <torch/torch.h>
 
+#include <filesystem>
+
 namespace lockstep::scenarios::checkpoint_resume_is_going_on {
 namespace {
 
 using namespace checkpoint;
 
-constexpr const char *kStraight = "never stopped", *kResumed = "resumed";
+constexpr const char *kStraight = "never stopped", *kResumed = "resumed", *kFiles = "files";
+constexpr int kOldest = 9;
 
 // One file for all ranks.
 std::string path_of(RankContext& here) {
@@ -29,21 +33,40 @@ std::string path_of(RankContext& here) {
   return here.store()->get_to_str("folder of checkpoints") + "/training.pt";
 }
 
+// Which of the files are there that a path may have beside it, and how many files in all.
+std::vector<int64_t> files_of(const std::string& path) {
+  std::vector<int64_t> out;
+  const auto add = [&](const std::string& suffix) {
+    out.push_back(std::filesystem::exists(path + suffix) ? 1 : 0);
+  };
+  for (const auto* suffix : {"", ".best", ".partial"}) add(suffix);
+  for (int age = 1; age <= kOldest; ++age) add("." + std::to_string(age));
+  const auto folder = std::filesystem::path(path).parent_path();
+  int64_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator(folder))
+    count += each.path().string().starts_with(path) ? 1 : 0;
+  out.push_back(count);
+  return out;
+}
+
 void program(const Resumed& c, RankContext& here) {
   const auto& files = checkpoints(here);
   const auto path = path_of(here);
   {
-    Life life(c, here, c.seed);
+    Life life(c, here, Objects::of_the_case);
     life.wrap();
     for (int made = 1; made <= c.steps; ++made) {
       life.step(kStraight);
       if (made < first_save(c) || made > last_save(c)) continue;
+      life.prefetch();
       here.enter(made, "save");
       files.save(path, here.group(), life.state(),
-                 {.keep_last = saves(c), .is_best = made == best_save(c)});
+                 {.keep_last = kept(c), .is_best = made == best_save(c)});
     }
+    here.enter(c.steps, kFiles);
+    here.record(kFiles, files_of(path));
   }
-  Life life(c, here, c.seed + 1);
+  Life life(c, here, Objects::others);
   if (c.wraps_first) life.wrap();
   here.enter(steps_loaded(c), "load");
   const auto which = c.loads_best ? ".best" : age(c) > 0 ? "." + std::to_string(age(c)) : "";
@@ -82,6 +105,14 @@ Findings resumed_is_straight(const Resumed& c, const History& h) {
                             h.row({1, kStraight}, name).by_rank)};
                       }});
   return equal("A training that was loaded must go on as the one that never stopped", rows);
+}
+
+Findings files_are_those_to_keep(const Resumed& c, const History& h) {
+  std::vector<int64_t> right{1, 1, 0};
+  for (int age = 1; age <= kOldest; ++age) right.push_back(age < kept(c) ? 1 : 0);
+  right.push_back(kept(c) + 1);
+  return equal("The files that are kept must be those that were asked for, and no other",
+               {{.row = h.row({c.steps, kFiles}, kFiles), .expected = {int64_values(right)}}});
 }
 
 // Otherwise a file of one rank's numbers would do for all.
@@ -137,6 +168,11 @@ rc::Gen<Resumed> cases() {
                                                    {2, OptimizerKind::adam},
                                                    {2, OptimizerKind::adamw},
                                                    {2, OptimizerKind::amsgrad}})),
+      set(&Resumed::groups, inRange(1, 4)), set(&Resumed::settings, inRange(0, 4)),
+      set(&Resumed::late, element(0, 0, 1, 2, 3)), set(&Resumed::drops_older, arbitrary<bool>()),
+      set(&Resumed::count_log2, element(0, 0, 0, 24, 24, 31, 32, 52, 53)),
+      set(&Resumed::prefetched, element(0, 0, 1, 3)),
+      set(&Resumed::two_generators, arbitrary<bool>()),
       set(&Resumed::halves_rate, arbitrary<bool>()), set(&Resumed::wraps_first, arbitrary<bool>()),
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
       set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
@@ -165,7 +201,10 @@ Scenario resume_is_going_on() {
       .usual_mistake = "saving parameters alone: momentum, the learning rate, the place in the "
                        "epoch and the stream of random numbers begin anew.",
       .tags = {"checkpoint", "training", "sampler"},
-      .must_catch = {"best_checkpoint_is_never_replaced",
+      .must_catch = {"best_checkpoint_is_never_replaced", "checkpoint_gives_all_groups_one_setting",
+                     "checkpoint_keeps_one_more", "checkpoint_loads_the_first_generator_alone",
+                     "checkpoint_places_count_within_groups", "checkpoint_rounds_counts_of_updates",
+                     "checkpoint_samples_used_ignored", "checkpoint_states_end_at_a_gap",
                      "every_rank_loads_the_generators_of_rank_zero", "loaded_options_are_dropped",
                      "loaded_sampler_begins_its_epoch_anew",
                      "loaded_state_of_the_optimizer_counts_from_zero",
@@ -175,11 +214,24 @@ Scenario resume_is_going_on() {
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {ranks_have_masks_of_their_own, resumed_is_straight},
+      .checks = {ranks_have_masks_of_their_own, resumed_is_straight, files_are_those_to_keep},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Resumed>},
                  {"a checkpoint within an epoch", 0.25, loads_in_an_epoch},
                  {"a checkpoint that is not the newest", 0.2,
                   [](const Resumed& c) { return steps_loaded(c) != last_save(c); }},
+                 {"several param groups", 0.2, [](const Resumed& c) { return group_count(c) > 1; }},
+                 {"settings that are not the defaults", 0.5,
+                  [](const Resumed& c) { return c.settings > 0; }},
+                 {"a parameter that has no state yet", 0.04,
+                  [](const Resumed& c) {
+                    return has_late_parameter(c) && c.late >= steps_loaded(c);
+                  }},
+                 {"samples drawn ahead", 0.2, [](const Resumed& c) { return c.prefetched > 0; }},
+                 {"numbers at an edge of what is exact", 0.2,
+                  [](const Resumed& c) { return c.count_log2 == 24 || c.count_log2 >= 52; }},
+                 {"older files that are dropped", 0.05,
+                  [](const Resumed& c) { return kept(c) < saves(c); }},
+                 {"two generators", 0.15, [](const Resumed& c) { return c.two_generators; }},
                  {"an optimizer with state", 0.5,
                   [](const Resumed& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });

@@ -30,14 +30,18 @@ Numbers numbers_of(const Called& c, size_t number, int rank, int part = 0) {
     out.push_back(call.dtype == Dtype::bool_   ? drawn & 1
                   : call.dtype == Dtype::uint8 ? std::abs(drawn) % (is_factor ? 3 : 4)
                   : is_factor                  ? std::clamp<int64_t>(drawn, -1, 2)
-                  : reduces(call) && call.reduction == ReductionKind::avg ? drawn * c.world.size
-                                                                          : drawn);
+                  : reduces(call) && call.reduction == ReductionKind::avg
+                      ? drawn * static_cast<int64_t>(members_of(c, call).size())
+                      : drawn);
   }
   return out;
 }
 
+// Complex numbers have a second part of another size; all of a call are multiplied by one number.
 at::Tensor tensor_of(const Numbers& numbers, const Call& call) {
-  return torch::tensor(numbers, at::kLong).view({call.rows, kColumns}).to(scalar_type(call.dtype));
+  const auto out =
+      torch::tensor(numbers, at::kLong).view({call.rows, kColumns}).to(scalar_type(call.dtype));
+  return call.dtype == Dtype::complex64 ? out * c10::complex<float>(1, -2) : out;
 }
 
 int64_t reduced(ReductionKind reduction, int64_t a, int64_t b) {
@@ -48,13 +52,14 @@ int64_t reduced(ReductionKind reduction, int64_t a, int64_t b) {
 }
 
 Numbers reduction_over_ranks(const Called& c, size_t number, ReductionKind reduction) {
-  Numbers all = numbers_of(c, number, 0);
-  for (int rank = 1; rank < c.world.size; ++rank) {
-    const auto next = numbers_of(c, number, rank);
-    for (size_t i = 0; i < all.size(); ++i) all[i] = reduced(reduction, all[i], next[i]);
+  const auto members = members_of(c, calls_of(c)[number]);
+  Numbers all = numbers_of(c, number, members.front());
+  for (size_t i = 1; i < members.size(); ++i) {
+    const auto next = numbers_of(c, number, members[i]);
+    for (size_t n = 0; n < all.size(); ++n) all[n] = reduced(reduction, all[n], next[n]);
   }
   for (auto& each : all)
-    if (reduction == ReductionKind::avg) each /= c.world.size;
+    if (reduction == ReductionKind::avg) each /= static_cast<int64_t>(members.size());
   return all;
 }
 
@@ -64,18 +69,23 @@ template <class Of>
 ByRank by_rank(const Called& c, const Call& call, const Of& numbers) {
   ByRank out;
   for (int rank = 0; rank < c.world.size; ++rank)
-    out.push_back(recorded(tensor_of(numbers(rank), call), scalar_type(call.dtype)));
+    out.push_back(value_of(as_recorded(tensor_of(numbers(rank), call))));
   return out;
 }
 
-// The tensors that each rank holds after call number `number`, if its root were `root`.
+// The tensors that each rank holds after call number `number`, if its root were rank `root`.
 ByRank tensors_after(const Called& c, size_t number, int root) {
   const Call call = calls_of(c)[number];
   return by_rank(c, call, [&](int rank) {
+    if (!is_member(c, call, rank)) return numbers_of(c, number, rank);
     const bool receives = call.kind != CollectiveKind::reduce || rank == root;
     if (reduces(call) && receives) return reduction_over_ranks(c, number, call.reduction);
     if (call.kind == CollectiveKind::broadcast) return numbers_of(c, number, root);
-    if (call.kind == CollectiveKind::scatter) return numbers_of(c, number, root, rank);
+    if (call.kind == CollectiveKind::scatter) {
+      const auto members = members_of(c, call);
+      const auto part = std::ranges::find(members, rank) - members.begin();
+      return numbers_of(c, number, root, static_cast<int>(part));
+    }
     return numbers_of(c, number, rank);
   });
 }
@@ -95,7 +105,7 @@ bool gathers(const Call& call) {
 }
 
 bool is_floating(const Call& call) {
-  return traits_of(call.dtype).precision_bits > 0;
+  return call.dtype == Dtype::complex64 || traits_of(call.dtype).precision_bits > 0;
 }
 
 bool is_refused(const Call& call) {
@@ -103,11 +113,38 @@ bool is_refused(const Call& call) {
   if (call.dtype == Dtype::bool_)
     return call.reduction == ReductionKind::sum || call.reduction == ReductionKind::product ||
            call.reduction == ReductionKind::avg;
+  if (call.dtype == Dtype::complex64)
+    return call.reduction != ReductionKind::sum && call.reduction != ReductionKind::avg;
   return !is_floating(call) && call.reduction == ReductionKind::avg;
 }
 
+bool moves_numbers(const Call& call) {
+  return call.kind != CollectiveKind::barrier;
+}
+
+std::vector<int> members_of(const Called& c, const Call& call) {
+  std::vector<int> all, out;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    all.push_back(rank);
+    if (rank < 6 && (call.members >> rank) % 2 == 1) out.push_back(rank);
+  }
+  return out.empty() ? all : out;
+}
+
+bool has_own_group(const Called& c, const Call& call) {
+  return call.members % (1 << std::min(c.world.size, 6)) != 0;
+}
+
 int root_of(const Called& c, const Call& call) {
-  return call.root % c.world.size;
+  return call.root % static_cast<int>(members_of(c, call).size());
+}
+
+bool is_member(const Called& c, const Call& call, int rank) {
+  return std::ranges::count(members_of(c, call), rank) > 0;
+}
+
+at::Tensor as_recorded(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
 }
 
 at::Tensor given(const Called& c, size_t number, int rank, int part) {
@@ -118,7 +155,8 @@ std::string why_not_called(const Called& c) {
   const int64_t most_of_average = 3 * int64_t{c.world.size} * c.world.size;
   for (const Call& call : calls_of(c)) {
     if (is_refused(call)) return word_of(call.dtype) + " has no such reduction";
-    const int64_t exact = int64_t{1} << std::min(traits_of(call.dtype).precision_bits, 24);
+    const int bits = call.dtype == Dtype::complex64 ? 24 : traits_of(call.dtype).precision_bits;
+    const int64_t exact = int64_t{1} << std::min(bits, 24);
     if (reduces(call) && call.reduction == ReductionKind::avg && most_of_average > exact)
       return "the sums over so many ranks round in " + word_of(call.dtype);
   }
@@ -126,26 +164,30 @@ std::string why_not_called(const Called& c) {
 }
 
 std::vector<TensorValue> expected_tensors(const Called& c, size_t number) {
-  return tensors_after(c, number, root_of(c, calls_of(c)[number]));
+  const Call call = calls_of(c)[number];
+  return tensors_after(c, number, members_of(c, call)[static_cast<size_t>(root_of(c, call))]);
 }
 
 std::vector<TensorValue> expected_gathers(const Called& c, size_t number) {
   const Call call = calls_of(c)[number];
+  const auto members = members_of(c, call);
+  const int root = members[static_cast<size_t>(root_of(c, call))];
   std::vector<at::Tensor> all;
-  for (int rank = 0; rank < c.world.size; ++rank) all.push_back(given(c, number, rank));
+  for (const int rank : members) all.push_back(given(c, number, rank));
   const auto dtype = scalar_type(call.dtype);
   ByRank out;
   for (int rank = 0; rank < c.world.size; ++rank)
-    out.push_back(recorded(call.kind == CollectiveKind::all_gather || rank == root_of(c, call)
-                               ? at::stack(all)
-                               : at::zeros({0}, dtype),
-                           dtype));
+    out.push_back(value_of(
+        as_recorded((call.kind == CollectiveKind::all_gather && is_member(c, call, rank)) ||
+                            (call.kind == CollectiveKind::gather && rank == root)
+                        ? at::stack(all)
+                        : at::zeros({0}, dtype))));
   return out;
 }
 
 Explanations mistakes_of(const Called& c, size_t number) {
   const Call call = calls_of(c)[number];
-  const int root = root_of(c, call);
+  const int root = members_of(c, call)[static_cast<size_t>(root_of(c, call))];
   Explanations out{
       recorded_instead({"not_received", "what each rank gave: nothing arrived"},
                        by_rank(c, call, [&](int rank) { return numbers_of(c, number, rank); }))};
@@ -159,7 +201,7 @@ Explanations mistakes_of(const Called& c, size_t number) {
           everywhere(call.reduction)));
     for (const auto other :
          {ReductionKind::sum, ReductionKind::product, ReductionKind::min, ReductionKind::max})
-      if (call.reduction != other && call.dtype != Dtype::bool_)
+      if (call.reduction != other && call.dtype != Dtype::bool_ && call.dtype != Dtype::complex64)
         out.push_back(
             recorded_instead({"another_reduction", "the " + word_of(other)}, everywhere(other)));
   } else if (!gathers(call)) {

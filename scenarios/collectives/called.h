@@ -15,8 +15,11 @@ enum class Layout { contiguous, strided, transposed };
 struct Call {
   CollectiveKind kind = CollectiveKind::all_reduce;
   ReductionKind reduction = ReductionKind::sum;  // of all_reduce and reduce
-  int root = 0;                                  // modulo the world size
-  int64_t rows = 1;                              // of two columns
+  int root = 0;                                  // modulo the number of ranks that take part
+  // Bit r: rank r takes part, in a group that is made for the call; none of the world's: all ranks.
+  int members = 0;
+  bool descending = false;  // the program names them from the highest on
+  int64_t rows = 1;         // of two columns
   Dtype dtype = Dtype::float32;
   Layout layout = Layout::contiguous;
   auto operator<=>(const Call&) const = default;
@@ -25,10 +28,12 @@ struct Call {
         field("name", &Call::kind),
         field("reduction", &Call::reduction),
         field("root", &Call::root, between(0, 63)),
+        field("members", &Call::members, between(0, 63)),
+        field("descending", &Call::descending),
         field("rows", &Call::rows, between(0, 100'000)),
         field("dtype", &Call::dtype,
               one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16, Dtype::int64,
-                     Dtype::int32, Dtype::int16, Dtype::uint8, Dtype::bool_>,
+                     Dtype::int32, Dtype::int16, Dtype::uint8, Dtype::bool_, Dtype::complex64>,
               Cost::numbers),
         field("layout", &Call::layout)};
   }
@@ -51,10 +56,20 @@ std::vector<Call> calls_of(const Called& c);
 bool reduces(const Call& call);
 bool gathers(const Call& call);
 bool is_floating(const Call& call);
-int root_of(const Called& c, const Call& call);
+bool moves_numbers(const Call& call);  // or only waits
+
+// The ranks that take part, ascending, whether they have a group of their own, and which of them is
+// the root.
+std::vector<int> members_of(const Called& c, const Call& call);
+bool has_own_group(const Called& c, const Call& call);
+int root_of(const Called& c, const Call& call);  // its number in the group
+bool is_member(const Called& c, const Call& call, int rank);
 
 // True of a call that the contract of the collectives refuses; other scenarios look at refusals.
 bool is_refused(const Call& call);
+
+// The numbers that are recorded: the parts of complex ones, since reports read real ones.
+at::Tensor as_recorded(const at::Tensor& tensor);
 
 // The tensor that `rank` gives in call number `number`, or its part for rank `part`: [rows, 2],
 // contiguous.

@@ -52,16 +52,21 @@ void program(const Called& c, RankContext& here) {
                            .reduction = call.reduction,
                            .root = root_of(c, call),
                            .parts = {}};
-    for (int part = 0;
-         call.kind == CollectiveKind::scatter && sent.root == here.rank() && part < c.world.size;
+    const auto members = members_of(c, call);
+    const bool is_root = members[static_cast<size_t>(sent.root)] == here.rank();
+    for (size_t part = 0; call.kind == CollectiveKind::scatter && is_root && part < members.size();
          ++part)
-      sent.parts.push_back(laid_out(given(c, number, here.rank(), part), call, here.device()));
+      sent.parts.push_back(
+          laid_out(given(c, number, here.rank(), static_cast<int>(part)), call, here.device()));
+    if (has_own_group(c, call)) sent.ranks = members;
+    if (call.descending) std::ranges::reverse(sent.ranks);
     const auto received = collective(here, sent);
-    here.record("tensor", sent.tensor.cpu().contiguous());
+    here.record("tensor", as_recorded(sent.tensor.cpu().contiguous()));
     if (gathers(call))
-      here.record("received", received.empty()
-                                  ? at::zeros({0}, sent.tensor.options().device(at::kCPU))
-                                  : at::stack(received).cpu());
+      here.record(
+          "received",
+          as_recorded(received.empty() ? at::zeros({0}, sent.tensor.options().device(at::kCPU))
+                                       : at::stack(received).cpu()));
   }
 }
 
@@ -87,11 +92,27 @@ Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
                rows);
 }
 
+// A rank that passed it alone would have sent nothing.
+Findings barriers_wait(const Called& c, const History& h) {
+  const auto calls = calls_of(c);
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const Call& call = calls[number];
+    if (moves_numbers(call) || has_own_group(c, call) || c.world.size == 1) continue;
+    const Moment at{static_cast<int>(number), word_of(call.kind)};
+    for (int rank = 0; rank < c.world.size; ++rank)
+      if (h.collectives(rank, at).empty())
+        return {{"A barrier must wait for the other ranks", "passed_alone",
+                 "call " + std::to_string(number) + ", barrier",
+                 "rank " + std::to_string(rank) + " exchanged nothing with the others"}};
+  }
+  return {};
+}
+
 std::vector<Called> each_alone() {
   std::vector<Called> all;
-  for (const auto kind :
-       {CollectiveKind::all_reduce, CollectiveKind::reduce, CollectiveKind::broadcast,
-        CollectiveKind::all_gather, CollectiveKind::gather, CollectiveKind::scatter})
+  for (const auto kind : {CollectiveKind::all_reduce, CollectiveKind::reduce,
+                          CollectiveKind::broadcast, CollectiveKind::all_gather,
+                          CollectiveKind::gather, CollectiveKind::scatter, CollectiveKind::barrier})
     for (const int world : {1, 2, 3})
       for (const auto layout : {Layout::contiguous, Layout::strided, Layout::transposed})
         all.push_back({.world = {.size = world},
@@ -107,17 +128,22 @@ rc::Gen<Called> cases() {
       gen::build<Call>(
           gen::set(&Call::kind, element(CollectiveKind::all_reduce, CollectiveKind::reduce,
                                         CollectiveKind::broadcast, CollectiveKind::all_gather,
-                                        CollectiveKind::gather, CollectiveKind::scatter)),
+                                        CollectiveKind::gather, CollectiveKind::scatter,
+                                        CollectiveKind::barrier)),
           gen::set(&Call::reduction,
                    element(ReductionKind::sum, ReductionKind::avg, ReductionKind::product,
                            ReductionKind::min, ReductionKind::max)),
           gen::set(&Call::root, inRange(0, 6)),
+          gen::set(&Call::members,
+                   rc::gen::weightedOneOf<int>({{2, rc::gen::just(0)}, {1, inRange(1, 64)}})),
+          gen::set(&Call::descending),
           gen::set(&Call::rows,
                    rc::gen::weightedOneOf<int64_t>(
                        {{8, inRange<int64_t>(0, 40)}, {1, inRange<int64_t>(1000, 20'000)}})),
-          gen::set(&Call::dtype, element(Dtype::float32, Dtype::float32, Dtype::float64,
-                                         Dtype::float16, Dtype::bfloat16, Dtype::int64,
-                                         Dtype::int32, Dtype::int16, Dtype::uint8, Dtype::bool_)),
+          gen::set(&Call::dtype,
+                   element(Dtype::float32, Dtype::float32, Dtype::float64, Dtype::float16,
+                           Dtype::bfloat16, Dtype::int64, Dtype::int32, Dtype::int16, Dtype::uint8,
+                           Dtype::bool_, Dtype::complex64)),
           gen::set(&Call::layout,
                    element(Layout::contiguous, Layout::strided, Layout::transposed))),
       [](Call call) {
@@ -136,8 +162,8 @@ bool has_call(const Called& c, bool (*is)(const Called&, const Call&)) {
 }
 
 bool has_another_root(const Called& c, const Call& call) {
-  return call.kind != CollectiveKind::all_reduce && call.kind != CollectiveKind::all_gather &&
-         root_of(c, call) != 0;
+  return moves_numbers(call) && call.kind != CollectiveKind::all_reduce &&
+         call.kind != CollectiveKind::all_gather && root_of(c, call) != 0;
 }
 
 }  // namespace
@@ -147,31 +173,45 @@ Scenario give_what_their_names_say() {
       .name = "collectives.give_what_their_names_say",
       .claim =
           "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
-          "rank what their names say, in its own tensor, and leave the others' alone.",
+          "rank what their names say, in its own tensor, and leave the others' alone; a barrier "
+          "waits; and a group of some ranks does so for these.",
       .exactness = "bit-equal",
       .source = "torch.distributed; train/collectives.h",
-      .not_covered =
-          "collectives on a part of the world, bitwise reductions, complex numbers, ranks that "
-          "disagree",
+      .not_covered = "bitwise reductions, ranks that disagree",
       .usual_mistake = "reading the tensor of a reduce on a rank that is not its destination.",
       .tags = {"core", "collectives"},
-      .must_catch = {"broadcast_of_a_program_from_rank_zero", "gather_in_another_order",
-                     "received_into_a_copy", "reduce_writes_everywhere"},
+      .must_catch = {"barrier_passes_alone", "broadcast_of_a_program_from_rank_zero",
+                     "complex_reduce_writes_everywhere", "gather_in_another_order",
+                     "new_group_takes_the_order_given", "received_into_a_copy",
+                     "reduce_writes_everywhere"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = each_alone,
       .cases = cases(),
       .precondition = why_not_called,
       .program = program,
-      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor},
+      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor, barriers_wait},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Called>},
-                 {"a root that is not rank 0", 0.4,
+                 {"a root that is not rank 0", 0.35,
                   [](const Called& c) { return has_call(c, has_another_root); }},
                  {"a tensor with strides", 0.4,
                   [](const Called& c) {
                     return has_call(c, [](const Called&, const Call& call) {
                       return call.layout != Layout::contiguous;
                     });
+                  }},
+                 {"a group of some ranks", 0.3,
+                  [](const Called& c) { return has_call(c, has_own_group); }},
+                 {"a group of one", 0.05,
+                  [](const Called& c) {
+                    return has_call(c, [](const Called& all, const Call& call) {
+                      return has_own_group(all, call) && members_of(all, call).size() == 1;
+                    });
+                  }},
+                 {"a barrier", 0.1,
+                  [](const Called& c) {
+                    return has_call(
+                        c, [](const Called&, const Call& call) { return !moves_numbers(call); });
                   }},
                  {"whole numbers and bools", 0.3,
                   [](const Called& c) {

@@ -4,6 +4,7 @@
 #include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 #include "scenarios/cases/parameters.h"
+#include "scenarios/cases/words.h"
 
 namespace lockstep::scenarios::errors {
 

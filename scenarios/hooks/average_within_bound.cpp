@@ -37,6 +37,8 @@ std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind == HookKind::power_sgd) return "PowerSGD does not average";
   if (c.options.skip_all_reduce_unused_params)
     return "what is sent besides gradients is counted without skip_all_reduce_unused_params";
+  if (c.magnitude_log2 > magnitude_log2_max(c))
+    return "gradients of this magnitude have no place in the hook's numbers";
   const auto w = static_cast<float>(c.world.size);
   for (float k = 1; k <= 4; ++k)
     if (c.values == Values::exact && k * w * (1.0F / w) != k)
@@ -225,6 +227,20 @@ std::vector<Hooked> every_small_one() {
                          .options = {.bucket_cap_bytes = cap},
                          .values = values,
                          .seed = 1});
+  // Their averages have a place in what is sent, and some of their sums have none.
+  for (const auto kind :
+       {HookKind::all_reduce, HookKind::own_work, HookKind::fp16_compress, HookKind::bf16_compress})
+    for (const auto dtype : {Dtype::float32, Dtype::float16}) {
+      if (is_half(dtype) && compresses(kind)) continue;
+      Hooked large{.world = {.size = 4},
+                   .hook = {.kind = kind},
+                   .sizes = {{100}},
+                   .dtype = dtype,
+                   .values = Values::real,
+                   .seed = 1};
+      large.magnitude_log2 = magnitude_log2_max(large);
+      all.push_back(large);
+    }
   return all;
 }
 
@@ -245,8 +261,9 @@ Scenario average_within_bound() {
       .usual_mistake = "summing in half precision before dividing, or dividing twice.",
       .tags = {"hooks", "gradients"},
       .must_catch = {"flag_of_one_element_more", "hook_compresses_a_sum", "hook_result_dropped",
-                     "hook_sends_what_it_received", "quantization_fills_with_the_first_element",
-                     "quantization_forgets_the_least", "quantization_truncates"},
+                     "hook_divides_the_sum", "hook_sends_what_it_received",
+                     "quantization_fills_with_the_first_element", "quantization_forgets_the_least",
+                     "quantization_truncates"},
       .draws = 150,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -258,6 +275,13 @@ Scenario average_within_bound() {
                  {"gradients in fewer bits", 0.2, sends_another_dtype},
                  {"gradients in bytes", 0.12, turns_into_bytes},
                  {"real values", 0.3, has_real_values<Hooked>},
+                 {"sums beyond the range of what is sent", 0.02,
+                  [](const Hooked& c) {
+                    return has_real_values<Hooked>(c) && c.magnitude_log2 > 14 &&
+                           c.magnitude_log2 == magnitude_log2_max(c);
+                  }},
+                 {"a gradient of three axes", 0.04,
+                  [](const Hooked& c) { return std::ranges::any_of(c.sizes, has_several_axes); }},
                  {"thousands of elements", 0.1,
                   [](const Hooked& c) { return elements_of(c) > 1000; }}},
       .unused = {"reload", "hook.matrix_rank", "hook.start", "hook.use_error_feedback",

@@ -18,6 +18,7 @@ constexpr int64_t kLargestAverage = 4;  // of exact gradients, before the sum
 
 std::vector<int64_t> shape_of(const Size& size) {
   if (size.columns == 0) return {size.rows};
+  if (has_several_axes(size)) return {size.rows, size.columns / size.depth, size.depth};
   return {size.rows, size.columns};
 }
 
@@ -93,6 +94,20 @@ Dtype sent_dtype(const Hooked& c) {
   return c.dtype;
 }
 
+bool has_several_axes(const Size& size) {
+  return size.depth > 1 && size.columns > 0 && size.columns % size.depth == 0;
+}
+
+int magnitude_log2_max(const Hooked& c) {
+  constexpr int kAlways = 13, kHalf = 15, kSingle = 127;
+  using enum HookKind;
+  const bool divides_first = c.hook.kind == all_reduce || c.hook.kind == own_work ||
+                             c.hook.kind == noop || compresses(c.hook.kind);
+  const auto sent = sent_dtype(c);
+  if (!divides_first || c.dtype == Dtype::float64 || sent == Dtype::float64) return kAlways;
+  return sent == Dtype::float16 || c.dtype == Dtype::float16 ? kHalf : kSingle;
+}
+
 bool compresses(HookKind kind) {
   return kind == HookKind::fp16_compress || kind == HookKind::bf16_compress;
 }
@@ -102,6 +117,7 @@ at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter) {
   const auto shape = shape_of(size);
   if (c.is_constant && c.values == Values::real && size.columns > 0)
     return (falling(c, size, parameter) * ((rank + 1) * std::ldexp(1.0, c.magnitude_log2)))
+        .view(shape)
         .to(dtype_of(c));
   const Counter first{.seed = c.seed,
                       .stream = Stream::cotangent,

@@ -10,14 +10,17 @@
 
 namespace lockstep::scenarios::hooks {
 
-// A matrix, or a vector of `rows` elements where it has no columns.
+// A matrix, or a vector of `rows` elements where it has no columns. Columns that `depth` divides
+// are two axes, the last of that length.
 struct Size {
   int rows = 1;
   int columns = 0;
+  int depth = 1;
   auto operator<=>(const Size&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("rows", &Size::rows, between(1, 4096)),
-                      field("columns", &Size::columns, between(0, 4096))};
+                      field("columns", &Size::columns, between(0, 4096)),
+                      field("depth", &Size::depth, between(1, 16))};
   }
 };
 
@@ -33,7 +36,9 @@ struct Hooked {
   // exact: small multiples of the world size, whose averages no hook rounds but one that
   // approximates; real: any numbers between -1 and 1.
   Values values = Values::exact;
-  int magnitude_log2 = 0;  // real gradients are multiplied by 2^magnitude_log2
+  // Real gradients are multiplied by 2^magnitude_log2; at most, their averages have a place in the
+  // dtype in which they are sent, and their sums have none.
+  int magnitude_log2 = 0;
   // Real gradients are the same in every step, of each rank a multiple of one matrix whose singular
   // values fall fast.
   bool is_constant = false;
@@ -50,7 +55,7 @@ struct Hooked {
         field("options", &Hooked::options),
         field("dtype", &Hooked::dtype, kFloating, Cost::numbers),
         field("values", &Hooked::values, {}, Cost::numbers),
-        field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 13), Cost::numbers),
+        field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 127), Cost::numbers),
         field("is_constant", &Hooked::is_constant, {}, Cost::numbers),
         field("reload", &Hooked::reload, between(0, 1000)),
         field("seed", &Hooked::seed, {}, Cost::numbers)};
@@ -66,6 +71,10 @@ at::ScalarType dtype_of(const Hooked& c);
 Dtype sent_dtype(const Hooked& c);
 
 bool compresses(HookKind kind);  // all gradients to 16 bits
+bool has_several_axes(const Size& size);
+
+// The largest `magnitude_log2` of which neither a hook nor the reference exceeds its numbers.
+int magnitude_log2_max(const Hooked& c);
 
 // The gradient of a rank in a step, in the dtype and shape of the parameter.
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);

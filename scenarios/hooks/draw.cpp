@@ -2,6 +2,8 @@
 
 #include "harness/cases/generators.h"
 
+#include <algorithm>
+
 namespace lockstep::scenarios::hooks {
 
 namespace {
@@ -13,7 +15,8 @@ using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
 rc::Gen<Size> sizes(const rc::Gen<int>& rows, const rc::Gen<int>& columns) {
-  return gen::build<Size>(set(&Size::rows, rows), set(&Size::columns, columns));
+  return gen::build<Size>(set(&Size::rows, rows), set(&Size::columns, columns),
+                          set(&Size::depth, weightedElement<int>({{2, 1}, {1, 2}, {1, 3}})));
 }
 
 rc::Gen<WrapOptions> wrap_options() {
@@ -37,7 +40,8 @@ rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes
                                                   {1, Dtype::bfloat16}})),
       set(&Hooked::values, weightedElement<Values>({{2, Values::exact}, {3, Values::real}})),
       set(&Hooked::magnitude_log2,
-          weightedOneOf<int>({{1, rc::gen::just(0)}, {2, inRange(-20, 14)}})),
+          weightedOneOf<int>(
+              {{3, rc::gen::just(0)}, {5, inRange(-20, 14)}, {3, rc::gen::just(127)}})),
       set(&Hooked::is_constant, weightedElement<bool>({{7, false}, {1, true}})),
       set(&Hooked::seed, inRange<uint64_t>(0, 1 << 20)));
 }
@@ -48,11 +52,12 @@ rc::Gen<HookCompression> around() {
                                            {1, HookCompression::bf16_compress}});
 }
 
-// Keeps the first of two compressions or dtypes of 16 bits.
+// Keeps the first of two compressions or dtypes of 16 bits, and what the hook can hold.
 rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
   return gen::map(cases, [](Hooked c) {
     if (compresses(c.hook.kind)) c.hook.around = HookCompression::none;
     if (is_half(c.dtype) && sent_dtype(c) != c.dtype) c.dtype = Dtype::float32;
+    c.magnitude_log2 = std::min(c.magnitude_log2, magnitude_log2_max(c));
     return c;
   });
 }
@@ -89,10 +94,31 @@ rc::Gen<Hooked> approximating() {
                                            {1, sizes(inRange(20, 50), inRange(3, 30))}});
   return gen::map(rounded_once(of(hooks, shapes, inRange(1, 6))), [](Hooked c) {
     // To converge, or so that some steps are approximated.
-    c.steps = static_cast<int>(c.hook.start) + (c.is_constant ? 24 : c.steps);
+    c.steps = static_cast<int>(c.hook.start) + (c.is_constant ? kStepsToConverge : c.steps);
     if (c.seed % 3 == 0) c.reload = static_cast<int>(c.seed / 3 % static_cast<uint64_t>(c.steps));
     return c;
   });
+}
+
+std::vector<Hooked> every_approximating() {
+  std::vector<Hooked> all;
+  for (const int start : {0, 2})  // PyTorch's may begin in the third pass
+    for (const int64_t rank : {1, 2})
+      for (const bool feeds_back : {true, false})
+        for (const bool is_warm : {true, false})
+          for (const bool is_constant : {true, false})
+            all.push_back({.world = {.size = start == 0 ? 2 : 3},
+                           .steps = start + (is_constant ? kStepsToConverge : 4),
+                           .hook = {.kind = HookKind::power_sgd,
+                                    .matrix_rank = rank,
+                                    .start = start,
+                                    .use_error_feedback = feeds_back,
+                                    .warm_start = is_warm},
+                           .sizes = {{8, 6}, {3}},
+                           .values = Values::real,
+                           .is_constant = is_constant,
+                           .seed = 1});
+  return all;
 }
 
 }  // namespace lockstep::scenarios::hooks

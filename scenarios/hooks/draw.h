@@ -12,5 +12,9 @@ rc::Gen<Hooked> averaging();
 
 // power_sgd on matrices of every shape, some of which it approximates.
 rc::Gen<Hooked> approximating();
+std::vector<Hooked> every_approximating();
+
+// The steps in which an approximation of gradients that stay the same becomes the best.
+inline constexpr int kStepsToConverge = 24;
 
 }  // namespace lockstep::scenarios::hooks

@@ -17,6 +17,7 @@
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/parameters.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/join/joined.h"
 
 #include <torch/torch.h>
 
@@ -27,56 +28,8 @@
 namespace lockstep::scenarios::join_joinables_are_shadowed {
 namespace {
 
+using namespace join;
 constexpr const char* kUpdated = "updated";
-
-struct Joined {
-  WorldSpec world;
-  std::vector<int> inputs;             // of rank r, read cyclically; empty: one each
-  JoinKind divisor = JoinKind::world;  // of sums of gradients: the world's size, or who has inputs
-  OptimizerKind optimizer = OptimizerKind::sgd;
-  bool steps_twice = false;  // after each pass
-  bool gradient_as_bucket_view = false;
-  int64_t bucket_cap_bytes = 0;
-  std::vector<int> sizes;  // elements of each parameter; empty: one of one element
-  uint64_t seed = 0;
-  auto operator<=>(const Joined&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Joined::world),
-        field("inputs", &Joined::inputs, between(0, 12)),
-        field("divisor", &Joined::divisor, one_of<JoinKind::world, JoinKind::live>),
-        field("optimizer", &Joined::optimizer,
-              one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
-                     OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::rmsprop>),
-        field("steps_twice", &Joined::steps_twice),
-        field("gradient_as_bucket_view", &Joined::gradient_as_bucket_view),
-        field("bucket_cap_bytes", &Joined::bucket_cap_bytes, at_least(0)),
-        field("sizes", &Joined::sizes, between(1, 4096)),
-        field("seed", &Joined::seed, {}, Cost::numbers)};
-  }
-};
-
-int inputs_of(const Joined& c, int rank) {
-  return c.inputs.empty() ? 1 : c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
-}
-
-// The steps inside the join; the one behind it has this number.
-int joined_steps(const Joined& c) {
-  int most = 0;
-  for (int rank = 0; rank < c.world.size; ++rank) most = std::max(most, inputs_of(c, rank));
-  return most;
-}
-
-bool has_input(const Joined& c, int step, int rank) {
-  return step == joined_steps(c) || step < inputs_of(c, rank);
-}
-
-int divisor_in(const Joined& c, int step) {
-  if (c.divisor == JoinKind::world) return c.world.size;
-  int count = 0;
-  for (int rank = 0; rank < c.world.size; ++rank) count += has_input(c, step, rank) ? 1 : 0;
-  return count;
-}
 
 std::string name_of(size_t p) {
   return "w" + std::to_string(p);
@@ -146,17 +99,28 @@ at::Tensor nothing_of(const at::Tensor& tensor) {
   return tensor.reshape({-1}).narrow(0, 0, 0);
 }
 
+size_t optimizer_count(const Joined& c) {
+  return std::min(static_cast<size_t>(c.optimizers), parameter_count(c));
+}
+
+// The param group of each optimizer.
+ParamGroups parts_of(const Joined& c, const Tensors& parameters) {
+  return averaging::param_groups(c.optimizer, parameters, optimizer_count(c), 0);
+}
+
 // By step, what the parameters of one process are after it.
 std::vector<Tensors> train_on_one_process(const Joined& c, const c10::Device& device) {
   Linear model(c);
   model.to(device);
-  const auto optimizer =
-      averaging::made(c.optimizer, {torch::optim::OptimizerParamGroup(model.parameters())});
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
+  for (const auto& part : parts_of(c, model.parameters()))
+    optimizers.push_back(averaging::made(c.optimizer, {part}));
   std::vector<Tensors> out;
   for (int step = 0; step <= joined_steps(c); ++step) {
-    optimizer->zero_grad();
+    for (const auto& optimizer : optimizers) optimizer->zero_grad();
     model.forward(model.average(step).to(device)).backward();
-    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i) optimizer->step();
+    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i)
+      for (const auto& optimizer : optimizers) optimizer->step();
     out.push_back(copies(model.parameters()));
   }
   return out;
@@ -172,16 +136,20 @@ void program(const Joined& c, RankContext& here) {
   const auto replica = wrap(here, model,
                             {.bucket_cap_bytes = c.bucket_cap_bytes,
                              .gradient_as_bucket_view = c.gradient_as_bucket_view});
-  const auto optimizer = sharded_optimizer(
-      here, {torch::optim::OptimizerParamGroup(model->parameters())},
-      [&](const ParamGroups& groups) { return averaging::made(c.optimizer, groups); },
-      here.group());
+  std::vector<std::unique_ptr<ShardedOptimizer>> optimizers;
+  std::vector<ShardedOptimizer*> joinables;
+  const auto make = [&](const ParamGroups& all) { return averaging::made(c.optimizer, all); };
+  for (const auto& part : parts_of(c, model->parameters())) {
+    optimizers.push_back(sharded_optimizer(here, {part}, make, here.group()));
+    joinables.push_back(optimizers.back().get());
+  }
   std::map<int, Tensors> updated;  // by step
   const auto train = [&](int step) {
     model->zero_grad();
     here.enter(step, "trains");
     replica->backward(replica->forward(model->gradient(step, here.rank())));
-    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i) optimizer->step();
+    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i)
+      for (const auto& optimizer : optimizers) optimizer->step();
     updated[step] = copies(model->parameters());
   };
   replica->join(
@@ -189,7 +157,7 @@ void program(const Joined& c, RankContext& here) {
       [&] {
         for (int step = 0; step < inputs_of(c, here.rank()); ++step) train(step);
       },
-      optimizer.get());
+      joinables);
   train(joined_steps(c));
   // Only now is every rank at every step: one without an input in a step has nothing of it.
   for (int step = 0; step <= joined_steps(c); ++step) {
@@ -240,7 +208,7 @@ rc::Gen<Joined> cases() {
           element(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
                   OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::amsgrad,
                   OptimizerKind::rmsprop)),
-      set(&Joined::steps_twice, arbitrary<bool>()),
+      set(&Joined::optimizers, element(1, 2, 3)), set(&Joined::steps_twice, arbitrary<bool>()),
       set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Joined::sizes, gen::lists(1, 5, inRange(1, 20))),
@@ -269,7 +237,8 @@ Scenario joinables_are_shadowed() {
           "a rank without inputs that still has the gradients of its own last step, and "
           "updates its parameters by them.",
       .tags = {"join", "optimizers"},
-      .must_catch = {"shadowed_averages_are_dropped", "shadowed_optimizer_sends_and_does_not_step"},
+      .must_catch = {"join_shadows_the_first_joinable", "shadowed_averages_are_dropped",
+                     "shadowed_optimizer_sends_and_does_not_step"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -280,6 +249,8 @@ Scenario joinables_are_shadowed() {
                  {"uneven inputs", 0.4, is_uneven},
                  {"a divisor of those that have inputs", 0.3,
                   [](const Joined& c) { return c.divisor == JoinKind::live; }},
+                 {"several optimizers", 0.3,
+                  [](const Joined& c) { return optimizer_count(c) > 1; }},
                  {"an optimizer with state", 0.5,
                   [](const Joined& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });

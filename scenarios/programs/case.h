@@ -86,6 +86,7 @@ enum class Op {
 };
 
 enum class Inputs { no, parameters, first };
+enum class BucketHook { none, all_reduce, gathered };  // a communication hook
 enum class Direct { no, beside, alone };
 
 // One step of a program.
@@ -200,9 +201,9 @@ struct ProgramSpec {
   // like.
   std::vector<BufferKind> buffers;
   int ignored_buffers = 0;     // bit b: replicas leave buffer b alone, so it is each rank's own
-  bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
-                               // become ready in different orders
+  bool order_by_rank = false;  // rank r calls its layers from number r on
   WrapOptions options;
+  BucketHook hook = BucketHook::none;
   EnvironmentSpec environment;
   int learning_rate_log2 = -2;
   uint64_t seed = 0;
@@ -219,6 +220,7 @@ struct ProgramSpec {
                       field("ignored_buffers", &ProgramSpec::ignored_buffers, between(0, 15)),
                       field("order_by_rank", &ProgramSpec::order_by_rank),
                       field("options", &ProgramSpec::options),
+                      field("hook", &ProgramSpec::hook),
                       field("environment", &ProgramSpec::environment),
                       field("learning_rate_log2", &ProgramSpec::learning_rate_log2, between(-10, 4),
                             Cost::numbers),

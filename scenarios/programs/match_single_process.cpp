@@ -225,6 +225,7 @@ Scenario match_single_process() {
                      "gradient_before_the_output_forgotten",
                      "gradient_penalty_forgotten",
                      "half_of_complex_numbers_packed",
+                     "hook_divides_by_the_world",
                      "hooks_restored_for_synchronised_forwards_alone",
                      "ignored_buffers_sent",
                      "inference_synchronises_the_next",

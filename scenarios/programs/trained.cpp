@@ -54,7 +54,10 @@ Trained::~Trained() {
 
 std::unique_ptr<Replica> Trained::wrapped(const Group& group) const {
   const torch::AutoGradMode gradients(!c_.environment.wraps_without_gradients);
-  return wrap(here_, module_, module_->options(c_.options), group);
+  auto options = module_->options(c_.options);
+  if (c_.hook == BucketHook::all_reduce) options.hook = HookOptions();
+  if (c_.hook == BucketHook::gathered) options.hook = HookOptions{.kind = HookKind::gathered};
+  return wrap(here_, module_, options, group);
 }
 
 void Trained::run(const Action& action) {

@@ -12,6 +12,7 @@
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/random/splits.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
@@ -21,8 +22,10 @@
 namespace lockstep::scenarios::random_generators_are_left_alone {
 namespace {
 
-constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kFirst = "first part",
-                     *kSecond = "second part";
+using namespace random;
+
+constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kParts = "parts",
+                     *kSizes = "sizes of parts";
 constexpr int64_t kSize = 3;
 
 // Something that a training does.
@@ -43,11 +46,13 @@ struct Drawing {
   WorldSpec world;
   std::vector<Act> acts;
   int64_t length = 1;  // samples of the dataset
+  int split = 0;       // the number of kSplits
   uint64_t seed = 0;
   auto operator<=>(const Drawing&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
                       field("length", &Drawing::length, between(1, 10'000)),
+                      field("split", &Drawing::split, between(0, 5)),
                       field("seed", &Drawing::seed, {}, Cost::numbers)};
   }
 };
@@ -103,9 +108,20 @@ struct Rank {
     sampler_->draw();
   }
   void split() {
-    const auto parts = random_split(here_, case_.length, {0.5, 0.5}, case_.seed);
-    here_.record(kFirst, parts.front());
-    here_.record(kSecond, parts.back());
+    std::vector<int64_t> sizes, all;
+    try {
+      const auto& shares = kSplits.at(static_cast<size_t>(case_.split));
+      for (const auto& part : random_split(here_, case_.length, shares, case_.seed)) {
+        sizes.push_back(static_cast<int64_t>(part.size()));
+        all.insert(all.end(), part.begin(), part.end());
+      }
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const std::exception&) {
+      sizes = kRefused;
+    }
+    here_.record(kSizes, sizes);
+    here_.record(kParts, all);
   }
   TrainingState state() { return {.model = model_.get(), .sampler = sampler_.get()}; }
   void save() {
@@ -174,16 +190,18 @@ Findings numbers_are_the_ranks_own(const Drawing& c, const History& h) {
 }
 
 Findings splits_are_the_same(const Drawing& c, const History& h) {
-  const auto order = reference::permutation(c.length, c.seed);
-  const auto middle = order.begin() + (c.length + 1) / 2;
+  const auto sizes = sizes_of_parts(c.split, c.length);
+  const auto order =
+      sizes == kRefused ? std::vector<int64_t>() : reference::permutation(c.length, c.seed);
   std::vector<Comparison> rows;
   for (size_t i = 0; i < c.acts.size(); ++i) {
     if (c.acts[i] != Act::split) continue;
     const Moment at{static_cast<int>(i), kAct};
-    rows.push_back({.row = h.row(at, kFirst), .expected = {int64_values({order.begin(), middle})}});
-    rows.push_back({.row = h.row(at, kSecond), .expected = {int64_values({middle, order.end()})}});
+    rows.push_back({.row = h.row(at, kSizes), .expected = {int64_values(sizes)}});
+    rows.push_back({.row = h.row(at, kParts), .expected = {int64_values(order)}});
   }
-  return equal("Every rank must split the dataset alike", rows);
+  return equal("Every rank must split the dataset alike, and refuse shares that are no whole",
+               rows);
 }
 
 std::vector<Drawing> every_small_one() {
@@ -204,6 +222,7 @@ rc::Gen<Drawing> cases() {
   return gen::build<Drawing>(
       set(&Drawing::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Drawing::acts, gen::lists(3, 12, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
+      set(&Drawing::split, inRange(0, static_cast<int>(kSplits.size()))),
       set(&Drawing::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
@@ -229,7 +248,8 @@ Scenario generators_are_left_alone() {
                        "the same masks.",
       .tags = {"random", "sampler", "checkpoint"},
       .must_catch = {"sampler_draws_from_the_global_generator",
-                     "split_draws_from_the_global_generator", "wrapping_seeds_the_rank"},
+                     "split_draws_from_the_global_generator", "split_gives_the_rest_to_one_part",
+                     "split_takes_shares_that_are_no_whole", "wrapping_seeds_the_rank"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {Act::mask}},
       .every = every_small_one,
@@ -241,7 +261,15 @@ Scenario generators_are_left_alone() {
                  {"a mask", 0.2, [](const Drawing& c) { return has(c, Act::mask); }},
                  {"an epoch", 0.2, [](const Drawing& c) { return has(c, Act::epoch); }},
                  {"a checkpoint", 0.2, [](const Drawing& c) { return has(c, Act::save); }},
-                 {"a split", 0.2, [](const Drawing& c) { return has(c, Act::split); }}},
+                 {"a split", 0.2, [](const Drawing& c) { return has(c, Act::split); }},
+                 {"shares that are no whole", 0.02,
+                  [](const Drawing& c) {
+                    return has(c, Act::split) && sizes_of_parts(c.split, c.length) == kRefused;
+                  }},
+                 {"shares that leave a rest", 0.03,
+                  [](const Drawing& c) {
+                    return has(c, Act::split) && c.split < 3 && c.length % 8 != 0;
+                  }}},
   });
 }
 

@@ -30,14 +30,6 @@ class Acting {
   }
 
  private:
-  static ShardOptions options_of(const Acts& c) {
-    return {.length = c.length,
-            .shuffle = c.shuffle,
-            .drop_last = c.drop_last,
-            .pad = c.pad,
-            .seed = c.seed};
-  }
-
   Samples run_unless_refused(const Act& step) {
     if (step.act == ActKind::draw)
       return step.amount == 0 ? Samples() : sampler_->next(step.amount);
@@ -57,11 +49,8 @@ class Acting {
     if (saved_.empty()) return {};
     if (step.act == ActKind::load) sampler_->load(saved_);
     if (step.act == ActKind::restart) load_into_a_new_one();
-    if (step.act == ActKind::reseed) {
-      auto options = options_of(c_);
-      options.seed ^= 1;
-      shard(here_, options)->load(saved_);
-    }
+    if (step.act == ActKind::reseed)
+      shard(here_, others_of(c_, step.amount, here_.rank()))->load(saved_);
     return {};
   }
 

@@ -75,21 +75,27 @@ class SamplerRules {
       begun = next;
       is_loaded_ = is_loaded_ && mistake_ == SamplerMistake::loaded_pass_repeats;
     }
-    const auto order = begun->length == 0 ? Samples()
-                                          : reference::rank_order({.length = begun->length,
-                                                                   .world_size = c_.world.size,
-                                                                   .shuffle = c_.shuffle,
-                                                                   .drop_last = c_.drop_last,
-                                                                   .pad = c_.pad,
-                                                                   .seed = c_.seed,
-                                                                   .epoch = begun->epoch},
-                                                                  rank_);
+    const auto order = begun->length == 0 ? Samples() : order_of(*begun);
     const auto all = static_cast<int64_t>(order.size());
     const int64_t end = std::min(all, begun->position + most);
     Samples drawn(order.begin() + begun->position, order.begin() + end);
     begun->position = end;
     if (!is_loaded_ || mistake_ == SamplerMistake::loaded_position_overwritten) pass_ = begun;
     return drawn;
+  }
+
+  Samples order_of(const Pass& pass) const {
+    auto order = reference::rank_order({.length = pass.length,
+                                        .world_size = c_.world.size,
+                                        .shuffle = c_.shuffle || c_.order != SampleOrder::own,
+                                        .drop_last = c_.drop_last,
+                                        .pad = c_.pad,
+                                        .constant_memory = is_computed(c_),
+                                        .seed = c_.seed,
+                                        .epoch = pass.epoch},
+                                       rank_);
+    for (auto& sample : order) sample = sample_at(c_.order, sample, pass.length);
+    return order;
   }
 
   void save() {
@@ -125,6 +131,46 @@ class SamplerRules {
 };
 
 }  // namespace
+
+ShardOptions options_of(const Acts& c) {
+  return {.length = c.length,
+          .shuffle = c.shuffle,
+          .drop_last = c.drop_last,
+          .pad = c.pad,
+          .constant_memory = is_computed(c),
+          .seed = c.seed,
+          .order = c.order,
+          .from_group = c.from_group};
+}
+
+ShardOptions others_of(const Acts& c, int64_t which, int rank) {
+  auto options = options_of(c);
+  const auto flip = [](bool& flag) { flag = !flag; };
+  options.from_group = false;
+  switch (which % 7) {
+    case 0:
+      options.seed ^= 1;
+      break;
+    case 1:
+      options.rank = (rank + 1) % c.world.size;
+      break;
+    case 2:
+      flip(options.drop_last);
+      break;
+    case 3:
+      flip(options.pad);
+      break;
+    case 4:
+      flip(options.shuffle);
+      break;
+    case 5:
+      options.ranks = c.world.size + 1;
+      break;
+    default:
+      flip(options.constant_memory);
+  }
+  return options;
+}
 
 std::vector<std::vector<TensorValue>> expected_samples(const Acts& c, SamplerMistake mistake) {
   std::vector<std::vector<TensorValue>> all(c.acts.size());

@@ -4,6 +4,7 @@
 
 #include "harness/base/case.h"
 #include "harness/history/history.h"
+#include "harness/worlds/options.h"
 
 #include <vector>
 
@@ -21,7 +22,10 @@ enum class ActKind {
   save_at,  // saves, naming `amount` samples as used
   load,     // loads what was saved last into this sampler
   restart,  // loads what was saved last into a new sampler
-  reseed,   // loads it into a new one of another seed, which must refuse it, and drops that one
+  // Loads it into a new one that differs in number `amount`, counted cyclically, of seed, rank,
+  // drop_last, pad, shuffle, number of ranks and constant_memory, which must refuse it, and drops
+  // that one.
+  reseed,
 };
 
 }  // namespace lockstep::scenarios
@@ -51,6 +55,9 @@ struct Acts {
   bool shuffle = false;
   bool drop_last = false;
   bool pad = true;
+  bool constant_memory = false;          // the shuffled order is computed place by place, where
+  SampleOrder order = SampleOrder::own;  // it is the sampler's own
+  bool from_group = false;
   int64_t seed = 0;
   auto operator<=>(const Acts&) const = default;
   static constexpr auto fields() {
@@ -60,9 +67,21 @@ struct Acts {
                       field("shuffle", &Acts::shuffle),
                       field("drop_last", &Acts::drop_last),
                       field("pad", &Acts::pad),
+                      field("constant_memory", &Acts::constant_memory),
+                      field("order", &Acts::order),
+                      field("from_group", &Acts::from_group),
                       field("seed", &Acts::seed, between(0, 1LL << 62), Cost::numbers)};
   }
 };
+
+// Whether the order is that of the permutation which is computed place by place.
+inline bool is_computed(const Acts& c) {
+  return c.constant_memory && c.shuffle && c.order == SampleOrder::own;
+}
+
+// The options of a case's sampler, and of one that a `reseed` makes on a rank, which differ in one.
+ShardOptions options_of(const Acts& c);
+ShardOptions others_of(const Acts& c, int64_t which, int rank);
 
 using Samples = std::vector<int64_t>;
 

@@ -195,6 +195,12 @@ rc::Gen<Acts> cases() {
       gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
       gen::set(&Acts::drop_last),
       gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
+      gen::set(&Acts::constant_memory, rc::gen::weightedElement<bool>({{2, false}, {1, true}})),
+      gen::set(&Acts::order, rc::gen::weightedElement<SampleOrder>({{6, SampleOrder::own},
+                                                                    {1, SampleOrder::strided},
+                                                                    {1, SampleOrder::moved},
+                                                                    {1, SampleOrder::repeated}})),
+      gen::set(&Acts::from_group),
       gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
                                            inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
                                            inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));
@@ -214,9 +220,13 @@ Scenario follows_its_program() {
                        "again, and some samples are trained on twice.",
       .tags = {"sampler"},
       .must_catch = {"loaded_position_overwritten_by_a_copy",
-                     "sampler_begin_drops_the_loaded_position", "sampler_epoch_saved_for_the_pass",
+                     "sampler_begin_drops_the_loaded_position",
+                     "sampler_computes_the_next_epochs_order",
+                     "sampler_draws_one_order_of_a_program", "sampler_epoch_saved_for_the_pass",
                      "sampler_keeps_the_loaded_pass", "sampler_loaded_pass_repeats",
-                     "sampler_samples_used_ignored", "sampler_uses_the_default_generator"},
+                     "sampler_loads_another_ranks_state", "sampler_loads_another_worlds_state",
+                     "sampler_reads_memory_for_an_order", "sampler_samples_used_ignored",
+                     "sampler_uses_the_default_generator"},
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -233,6 +243,19 @@ Scenario follows_its_program() {
            {"another epoch after a load", 0.05,
             [](const Acts& c) {
               return has_in_order(c, {ActKind::save, ActKind::load, ActKind::epoch, ActKind::draw});
+            }},
+           {"a draw in an order of the program's own", 0.06,
+            [](const Acts& c) {
+              return c.order != SampleOrder::own && has_in_order(c, {ActKind::draw});
+            }},
+           {"a draw behind a load in an order that is not stored", 0.01,
+            [](const Acts& c) {
+              return is_computed(c) &&
+                     has_in_order(c, {ActKind::draw, ActKind::save, ActKind::load, ActKind::draw});
+            }},
+           {"a state that is loaded where it does not belong", 0.15,
+            [](const Acts& c) {
+              return has_in_order(c, {ActKind::save, ActKind::reseed});
             }},
            {"two copies that draw", 0.15,
             [](const Acts& c) {

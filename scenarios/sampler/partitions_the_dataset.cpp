@@ -68,6 +68,7 @@ void program(const Sampling& c, RankContext& here) {
     samples->set_epoch(epoch);
     here.record("samples", samples->draw());
     here.record("samples drawn again", samples->draw());
+    if (const auto all = samples->foretold()) here.record("samples foretold", *all);
   }
 }
 
@@ -210,8 +211,9 @@ Scenario partitions_the_dataset() {
       .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
                        "the same order.",
       .tags = {"core", "sampler"},
-      .must_catch = {"epoch_ignored", "permutation_ignores_its_seed", "sampler_pads_anyway",
-                     "sampler_seed_xor_epoch"},
+      .must_catch = {"epoch_ignored", "permutation_ignores_its_seed",
+                     "sampler_foretells_epoch_zero", "sampler_foretells_padding",
+                     "sampler_pads_anyway", "sampler_seed_xor_epoch"},
       .draws = 70,
       .start = {},
       .every = every_small_one,

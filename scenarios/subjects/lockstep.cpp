@@ -97,9 +97,9 @@ class Wrapped : public Replica {
   std::shared_ptr<void> no_sync() override { return std::make_shared<NoSyncGuard>(ddp_.no_sync()); }
   void parameters_changed_unreported() override {}
   void join(JoinKind kind, const std::function<void()>& steps,
-            ShardedOptimizer* optimizer) override {
+            const std::vector<ShardedOptimizer*>& optimizers) override {
     std::vector<std::shared_ptr<Joinable>> joinables;
-    if (optimizer != nullptr) joinables.push_back(joinable_of(*optimizer));
+    for (auto* const each : optimizers) joinables.push_back(joinable_of(*each));
     auto join = ddp_.join({.throw_on_early_termination = kind == JoinKind::throws,
                            .divide_by_initial_world_size = kind != JoinKind::live,
                            .enable = kind != JoinKind::disabled},

@@ -27,19 +27,37 @@ class Numbers : public torch::data::datasets::Dataset<Numbers, int64_t> {
   size_t length_;
 };
 
+// A program's order of an epoch.
+std::function<at::Tensor(size_t, at::Generator)> order_of(SampleOrder order) {
+  if (order == SampleOrder::own) return nullptr;
+  return [order](size_t length, const at::Generator& generator) {
+    const auto drawn = at::randperm(static_cast<int64_t>(length), generator, at::kLong);
+    auto out = at::zeros({drawn.numel(), 2}, at::kLong).select(1, 0);
+    for (int64_t i = 0; i < drawn.numel(); ++i)
+      out[i] = sample_at(order, drawn[i].item<int64_t>(), drawn.numel());
+    return order == SampleOrder::strided ? out : out.contiguous();
+  };
+}
+
+DistributedSampler sampler_of(const ShardOptions& options, RankContext& here) {
+  DistributedSamplerOptions own{.shuffle = options.shuffle,
+                                .seed = static_cast<uint64_t>(options.seed),
+                                .drop_last = options.drop_last,
+                                .pad = options.pad,
+                                .order = order_of(options.order),
+                                .constant_memory = options.constant_memory,
+                                .allow_empty = true};
+  const auto length = static_cast<size_t>(options.length);
+  if (options.from_group) return {length, *here.group(), own};
+  own.num_replicas = options.ranks.value_or(here.size());
+  own.rank = options.rank.value_or(here.rank());
+  return {length, own};
+}
+
 class Sharded : public Shard {
  public:
-  Sharded(const ShardOptions& options, const RankContext& here)
-      : options_(options),
-        sampler_(static_cast<size_t>(options.length),
-                 DistributedSamplerOptions{.num_replicas = here.size(),
-                                           .rank = here.rank(),
-                                           .shuffle = options.shuffle,
-                                           .seed = static_cast<uint64_t>(options.seed),
-                                           .drop_last = options.drop_last,
-                                           .pad = options.pad,
-                                           .constant_memory = options.constant_memory,
-                                           .allow_empty = true}) {
+  Sharded(const ShardOptions& options, RankContext& here)
+      : options_(options), sampler_(sampler_of(options, here)) {
     if (options.through_loader)
       loader_ = torch::data::make_data_loader(
           Numbers(static_cast<size_t>(options.length)), sampler_,
@@ -99,6 +117,14 @@ class Sharded : public Shard {
     return samples;
   }
 
+  // As many as the sampler says.
+  std::optional<std::vector<int64_t>> foretold() const override {
+    const auto indices = sampler_.indices();
+    std::vector<int64_t> out(indices.begin(), indices.end());
+    out.resize(sampler_.size());
+    return out;
+  }
+
   DistributedSampler& sampler() { return sampler_; }
 
  private:
@@ -114,6 +140,7 @@ Checkpoint pointers_to(const TrainingState& state) {
   return {.model = state.model,
           .optimizer = state.optimizer,
           .sampler = sampler != nullptr ? &sampler->sampler() : nullptr,
+          .samples_used = state.samples_used,
           .epoch = state.epoch,
           .step = state.step,
           .generators = state.generators};
@@ -140,13 +167,16 @@ Checkpoints lockstep_checkpoints() {
               }};
 }
 
-std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& group) {
+std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& all) {
   const std::map<ReductionKind, ReduceOp> reductions{{ReductionKind::sum, ReduceOp::SUM},
                                                      {ReductionKind::avg, ReduceOp::AVG},
                                                      {ReductionKind::product, ReduceOp::PRODUCT},
                                                      {ReductionKind::min, ReduceOp::MIN},
                                                      {ReductionKind::max, ReduceOp::MAX}};
-  const GivesBack what_it_keeps(group);
+  const GivesBack what_it_keeps(all);
+  const Group group = call.ranks.empty() ? all : new_group(all, call.ranks);
+  if (!group) return {};
+  const GivesBack what_its_group_keeps(group);
   const CollectiveOptions options{.name = "of the program", .timeout = {}};
   if (call.kind == CollectiveKind::all_gather) return all_gather(group, call.tensor, options);
   if (call.kind == CollectiveKind::gather) return gather(group, call.tensor, call.root, options);
@@ -155,6 +185,7 @@ std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const
     scatter(group, call.tensor, call.parts, call.root, options);
   if (call.kind == CollectiveKind::all_reduce)
     all_reduce(group, call.tensor, reductions.at(call.reduction), options);
+  if (call.kind == CollectiveKind::barrier) barrier(group, options);
   if (call.kind == CollectiveKind::reduce)
     reduce(group, call.tensor, call.root, reductions.at(call.reduction), options);
   return {};

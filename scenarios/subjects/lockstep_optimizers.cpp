@@ -45,7 +45,8 @@ class Averaging : public AveragedSgd {
       : gives_back_(group),
         through_optimizer_(options.through_optimizer),
         parameters_(parameters),
-        optimizer_(std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(1.0)),
+        optimizer_(std::make_shared<torch::optim::SGD>(
+                       parameters, torch::optim::SGDOptions(1.0).momentum(options.momentum)),
                    averager_of(options, group)) {}
 
   void step() override {
@@ -98,6 +99,10 @@ class Divided : public ShardedOptimizer {
 
   std::shared_ptr<Joinable> joinable() const { return shared_; }
   void step() override { optimizer_.step(); }
+  at::Tensor step_with(const std::function<at::Tensor()>& closure) override {
+    return optimizer_.step(closure);
+  }
+  void zero_grad(bool set_to_none) override { optimizer_.zero_grad(set_to_none); }
   void add_group(const torch::optim::OptimizerParamGroup& group) override {
     optimizer_.add_param_group(group);
   }

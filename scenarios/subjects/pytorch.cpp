@@ -59,7 +59,7 @@ class ByPythonsDdp final : public Replica {
  public:
   ByPythonsDdp(const std::shared_ptr<Model>& model, const Group& group, const WrapOptions& options,
                const std::string& file)
-      : model_(model) {
+      : model_(model), has_hook_(options.hook.has_value()) {
     if (const auto lacks = file.empty() ? std::string() : pytorch::loaded().lacks(file, "wrap");
         !lacks.empty())
       throw Unsupported(lacks);
@@ -99,9 +99,12 @@ class ByPythonsDdp final : public Replica {
     return asked([&] { return wrapped_->no_sync(); });
   }
   void join(JoinKind kind, const std::function<void()>& steps,
-            ShardedOptimizer* optimizer) override {
+            const std::vector<ShardedOptimizer*>& optimizers) override {
+    if (optimizers.size() > 1) throw Unsupported("the plugin gives a join one optimizer at most");
+    if (has_hook_) throw Unsupported("PyTorch's hooks divide by the world's size in a join too");
     asked([&] {
-      wrapped_->join(word_of(kind), steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
+      wrapped_->join(word_of(kind), steps,
+                     optimizers.empty() ? nullptr : &zero_of(*optimizers.front()));
     });
   }
   void update_process_group(const Group& group) override {
@@ -121,6 +124,7 @@ class ByPythonsDdp final : public Replica {
 
  private:
   const std::shared_ptr<Model> model_;
+  const bool has_hook_;
   std::unique_ptr<pytorch::Wrapped> wrapped_;
 };
 
@@ -139,6 +143,8 @@ class ByPythonsSampler final : public Shard {
 
 std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here,
                                const std::string& file) {
+  if (options.order != SampleOrder::own)
+    throw Unsupported("PyTorch's DistributedSampler takes no order of the program's own");
   return asked([&] {
     return std::make_unique<ByPythonsSampler>(
         pytorch::loaded().shard(file, options.length, here.rank(), here.size(),
@@ -216,7 +222,7 @@ Subject pytorch_subject() {
           [](const ProgramCollective& call, const Group& group) {
             const bool sums =
                 call.reduction == ReductionKind::sum || call.reduction == ReductionKind::avg;
-            if (call.kind != CollectiveKind::all_reduce || !sums)
+            if (call.kind != CollectiveKind::all_reduce || !sums || !call.ranks.empty())
               throw Unsupported("of torch.distributed's collectives only sums are called");
             // Over Gloo, too, which has no sums of bool and of int16.
             if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4)

@@ -109,6 +109,8 @@ class ByPythonsZero final : public ShardedOptimizer {
 std::unique_ptr<AveragedSgd> pytorch_averaged_sgd(const std::vector<at::Tensor>& parameters,
                                                   const Group& group,
                                                   const AveragingOptions& options) {
+  if (options.momentum != 0)
+    throw Unsupported("the plugin averages behind an SGD without momentum alone");
   return asked([&] {
     return std::make_unique<ByPythonsAverager>(
         pytorch::loaded().averaged_sgd(parameters, group,

@@ -4,8 +4,8 @@
 //
 // A case is a model of layers in containers and members, and acts: conversions, their reversals,
 // training steps, changes of mode, and copies that are overwritten, trained and reverted. Each rank
-// feeds one number of its own, so that the running average says which ranks a batch was normalised
-// over.
+// feeds numbers around one of its own, so that the running average says which ranks a batch was
+// normalised over, and outputs what was added to the variance.
 //
 // Why the checks suffice: a layer that a conversion overlooks, or replaces where nobody calls it,
 // moves towards its rank's own number. The parts that must stay are compared with those before the
@@ -23,6 +23,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace lockstep::scenarios::sync_batch_norm_conversion {
@@ -36,19 +37,23 @@ constexpr double kOverwritten = 8;
 constexpr double kRounding = 1e-4;
 constexpr int64_t kSamples = 2, kSide = 2;
 
-// The number that a rank feeds in a training step.
-double fed(const Converted& c, int rank) {
-  return c.world.size * (rank + 1.0);
-}
-
-void train(const Converted& c, const NormLayers& norms, const ModulePtr& root, int rank) {
+// Returns by layer the first number of each channel of its output. The rank's numbers are one less
+// and one more than that which it feeds.
+std::vector<at::Tensor> train(const Converted& c, const NormLayers& norms, const ModulePtr& root,
+                              int rank) {
   const auto layers = layers_of(c);
   const auto modules = called(c, root);
+  std::vector<at::Tensor> out;
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<int64_t> shape{kSamples, layers[i].channels};
     shape.resize(static_cast<size_t>(2 + layers[i].axes), kSide);
-    norms.forward(*modules[i], torch::full(shape, fed(c, rank), scalar_type(layers[i].dtype)));
+    const auto input = torch::full(shape, fed(c, rank), scalar_type(layers[i].dtype));
+    input[0] -= 1;
+    input[1] += 1;
+    const auto output = norms.forward(*modules[i], input).detach();
+    out.push_back(output[0].reshape({layers[i].channels, -1}).select(1, 0).contiguous());
   }
+  return out;
 }
 
 std::string state_of(const ModulePtr& root) {
@@ -110,26 +115,17 @@ void program(const Converted& c, RankContext& here) {
     if (what == ConvertedAct::revert && is_converted) root = norms.revert(root);
     if (what == ConvertedAct::convert || what == ConvertedAct::revert)
       is_converted = what == ConvertedAct::convert;
-    if (what == ConvertedAct::train) train(c, norms, root, here.rank());
+    std::vector<at::Tensor> outputs;
+    if (what == ConvertedAct::train) outputs = train(c, norms, root, here.rank());
     if (what == ConvertedAct::turn)
       for (const auto& each : called(c, root)) each->train(!each->is_training());
     if (what == ConvertedAct::copy)
       copy = overwritten_copy(c, norms, root, is_converted, here.rank());
     here.enter(static_cast<int>(act) + 1, kAfter);
     record(c, here, root, "");
+    for (size_t i = 0; i < outputs.size(); ++i) here.record(name_of(i, "output"), outputs[i]);
     if (copy) record(c, here, copy, kCopied);
   }
-}
-
-// The new value of a running average after a training step.
-double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank) {
-  if (place.evaluates) return now;
-  double average = fed(c, rank);
-  if (is_converted) {
-    average = 0;
-    for (int each = 0; each < c.world.size; ++each) average += fed(c, each) / c.world.size;
-  }
-  return now + (average - now) * kMovingHalf;
 }
 
 TensorValue filled(const Place& place, double value) {
@@ -156,7 +152,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
     for (size_t i = 0; i < layers.size(); ++i) {
       const auto& place = layers[i];
       const auto bound = value_of(torch::full({place.channels}, kRounding, at::kDouble));
-      std::vector<TensorValue> expected, of_copy;
+      std::vector<TensorValue> expected, of_copy, outputs;
       for (size_t rank = 0; rank < size; ++rank) {
         const auto move = [&](double now) {
           return moved(c, place, now, is_converted, static_cast<int>(rank));
@@ -164,7 +160,12 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
         if (what == ConvertedAct::train) means[i][rank] = move(means[i][rank]);
         expected.push_back(filled(place, means[i][rank]));
         of_copy.push_back(filled(place, move(kOverwritten)));
+        outputs.push_back(
+            filled(place, normalised(c, place, is_converted, static_cast<int>(rank))));
       }
+      if (what == ConvertedAct::train && !place.evaluates)
+        rows.push_back(
+            {.row = h.row(at, name_of(i, "output")), .expected = outputs, .bounds = {bound}});
       rows.push_back({.row = h.row(at, name_of(i, "weight")), .expected = {filled(place, 1)}});
       if (place.tracks)
         rows.push_back({.row = h.row(at, name_of(i, "running mean")),
@@ -218,7 +219,8 @@ rc::Gen<Converted> cases() {
       set(&Place::frozen,
           element(FrozenPart::none, FrozenPart::none, FrozenPart::weight, FrozenPart::all)),
       set(&Place::tracks, gen::map(seldom, [](bool off) { return !off; })),
-      set(&Place::evaluates, seldom), set(&Place::dtype, element(Dtype::float32, Dtype::float64)));
+      set(&Place::evaluates, seldom), set(&Place::eps_log2, element(-17, -17, 0, 3)),
+      set(&Place::dtype, element(Dtype::float32, Dtype::float64)));
   return gen::build<Converted>(
       set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
@@ -247,8 +249,8 @@ Scenario conversion() {
       .not_covered = "layers that are refused, layers in two places, groups but the world's",
       .usual_mistake = "replacing a layer where it is registered, and not where it is called.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"conversion_overlooks_dicts", "conversion_unfreezes",
-                     "reversal_brings_back_the_old_mode"},
+      .must_catch = {"conversion_gives_eps_its_default", "conversion_overlooks_dicts",
+                     "conversion_unfreezes", "reversal_brings_back_the_old_mode"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {ConvertedAct::convert, ConvertedAct::train}},
       .every = every_small_one,
@@ -256,6 +258,10 @@ Scenario conversion() {
       .program = program,
       .checks = {a_conversion_changes_the_ranks_alone},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Converted>},
+                 {"a layer whose eps shows", 0.4,
+                  [](const Converted& c) {
+                    return has(c, [](const Place& place) { return place.eps_log2 >= 0; });
+                  }},
                  {"a layer in a dict", 0.2,
                   [](const Converted& c) {
                     return has(c, [](const Place& place) { return place.in == Container::dict; });

@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 namespace lockstep::scenarios::sync_batch_norm {
 
 std::vector<Place> layers_of(const Converted& c) {
@@ -19,6 +21,7 @@ namespace {
 
 torch::nn::BatchNormOptions options_of(const Place& place) {
   return torch::nn::BatchNormOptions(place.channels)
+      .eps(std::ldexp(1.0, place.eps_log2))
       .momentum(kMovingHalf)
       .track_running_stats(place.tracks);
 }
@@ -118,6 +121,35 @@ std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root) {
       out.push_back(members.ptr(in_members++)->named_children()["norm"]);
   }
   return out;
+}
+
+double fed(const Converted& c, int rank) {
+  return c.world.size * (rank + 1.0);
+}
+
+namespace {
+
+// The average of the batches over which a layer normalises.
+double average_of(const Converted& c, bool is_converted, int rank) {
+  if (!is_converted) return fed(c, rank);
+  double average = 0;
+  for (int each = 0; each < c.world.size; ++each) average += fed(c, each) / c.world.size;
+  return average;
+}
+
+}  // namespace
+
+double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank) {
+  if (place.evaluates) return now;
+  return now + (average_of(c, is_converted, rank) - now) * kMovingHalf;
+}
+
+double normalised(const Converted& c, const Place& place, bool is_converted, int rank) {
+  const double average = average_of(c, is_converted, rank);
+  double variance = 1;
+  for (int each = 0; is_converted && each < c.world.size; ++each)
+    variance += std::pow(fed(c, each) - average, 2) / c.world.size;
+  return (fed(c, rank) - 1 - average) / std::sqrt(variance + std::ldexp(1.0, place.eps_log2));
 }
 
 }  // namespace lockstep::scenarios::sync_batch_norm

@@ -20,6 +20,7 @@ struct Place {
   FrozenPart frozen = FrozenPart::none;
   bool tracks = true;  // running statistics
   bool evaluates = false;
+  int eps_log2 = -17;  // of what is added to the variance
   Dtype dtype = Dtype::float32;
   auto operator<=>(const Place&) const = default;
   static constexpr auto fields() {
@@ -30,6 +31,7 @@ struct Place {
                       field("frozen", &Place::frozen),
                       field("tracks", &Place::tracks),
                       field("evaluates", &Place::evaluates),
+                      field("eps_log2", &Place::eps_log2, between(-17, 4)),
                       field("dtype", &Place::dtype, kSingleOrDouble)};
   }
 };
@@ -59,5 +61,13 @@ ModulePtr built(const Converted& c, const NormLayers& norms);
 
 // The layers of a model, in the order of the case: those that it calls.
 std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root);
+
+// A rank feeds one less and one more than this number in a training step.
+double fed(const Converted& c, int rank);
+
+// After a training step: the new value of a running average, and the first number of a layer's
+// output.
+double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank);
+double normalised(const Converted& c, const Place& place, bool is_converted, int rank);
 
 }  // namespace lockstep::scenarios::sync_batch_norm

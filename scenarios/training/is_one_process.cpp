@@ -21,7 +21,7 @@ namespace {
 
 using namespace training;
 
-constexpr const char *kGradients = "gradients", *kUpdated = "updated";
+constexpr const char *kGradients = "gradients", *kUpdated = "updated", *kLeft = "gradients left";
 
 std::string of_one(size_t p) {
   return "one process " + name_of(p);
@@ -39,6 +39,15 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 std::vector<at::Tensor> gradients_of(const Fed& model) {
   std::vector<at::Tensor> out;
   for (const auto& parameter : model.parameters()) out.push_back(parameter.grad());
+  return out;
+}
+
+// The parameters that still have a gradient.
+std::vector<int64_t> gradients_left(const Fed& model) {
+  std::vector<int64_t> out;
+  const auto gradients = gradients_of(model);
+  for (size_t p = 0; p < gradients.size(); ++p)
+    if (gradients[p].defined()) out.push_back(static_cast<int64_t>(p));
   return out;
 }
 
@@ -93,11 +102,19 @@ void program(const Loop& c, RankContext& here) {
              [&](int step) {
                here.enter(step, kUpdated);
                record(here, model->parameters(), one.parameters[static_cast<size_t>(step)]);
+               if (c.steps_in_backward) here.record(kLeft, gradients_left(*model));
              },
          .give_optimizer =
              [&](std::shared_ptr<torch::optim::Optimizer> optimizer) {
                replica->step_in_backward(std::move(optimizer));
              }});
+}
+
+Findings a_step_in_backward_leaves_no_gradient(const Loop& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; c.steps_in_backward && step < c.steps; ++step)
+    rows.push_back({.row = h.row({step, kUpdated}, kLeft), .expected = {int64_values({})}});
+  return equal("A step in backward must leave no parameter a gradient, not even of zeros", rows);
 }
 
 Comparison compared(const History& h, const Moment& at, size_t p) {
@@ -184,6 +201,7 @@ rc::Gen<Loop> cases() {
           element(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
                   OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adagrad,
                   OptimizerKind::rmsprop)),
+      set(&Loop::groups, inRange(1, 4)), set(&Loop::settings, inRange(0, 4)),
       set(&Loop::schedule,
           weightedElement<RateSchedule>(
               {{1, RateSchedule::constant}, {2, RateSchedule::steps}, {2, RateSchedule::warmup}})),
@@ -213,15 +231,16 @@ Scenario is_one_process() {
       .usual_mistake = "clipping or testing for overflow before the backward that averages: each "
                        "rank then decides by its own gradients.",
       .tags = {"core", "training", "optimizers"},
-      .must_catch = {"infinite_gradients_average_to_numbers",
-                     "step_in_backward_after_local_passes_too", "step_in_backward_keeps_gradients"},
+      .must_catch = {"infinite_gradients_average_to_numbers", "step_in_backward_fills_with_zeros",
+                     "step_in_backward_clears_one_group", "step_in_backward_after_local_passes_too",
+                     "step_in_backward_keeps_gradients"},
       .draws = 120,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {one_process_trains, gradients_are_those_of_one_process,
-                 parameters_are_those_of_one_process},
+      .checks = {one_process_trains, a_step_in_backward_leaves_no_gradient,
+                 gradients_are_those_of_one_process, parameters_are_those_of_one_process},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Loop>},
                  {"a step whose gradients overflow", 0.2,
                   [](const Loop& c) { return overflows(c); }},
@@ -231,6 +250,9 @@ Scenario is_one_process() {
                  {"a schedule", 0.4,
                   [](const Loop& c) { return c.schedule != RateSchedule::constant; }},
                  {"a window of no_sync", 0.25, [](const Loop& c) { return c.micro_batches > 1; }},
+                 {"several param groups", 0.3, [](const Loop& c) { return group_count(c) > 1; }},
+                 {"settings that are not the defaults", 0.5,
+                  [](const Loop& c) { return c.settings > 0; }},
                  {"an optimizer with state", 0.5,
                   [](const Loop& c) { return c.optimizer != OptimizerKind::sgd; }}},
   });

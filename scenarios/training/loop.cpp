@@ -58,6 +58,8 @@ class Schedule {
  public:
   Schedule(const Loop& c, torch::optim::Optimizer& optimizer)
       : case_(c), optimizer_(optimizer), steps_(optimizer, 2, 0.5) {
+    for (const auto& group : optimizer.param_groups())
+      full_rates_.push_back(group.options().get_lr());
     warm_up(0);
   }
 
@@ -69,13 +71,13 @@ class Schedule {
  private:
   void warm_up(int made) {
     if (case_.schedule != RateSchedule::warmup) return;
-    for (auto& group : optimizer_.param_groups())
-      group.options().set_lr(full_rate_ * (made + 1) / case_.steps);
+    for (size_t g = 0; g < full_rates_.size(); ++g)
+      optimizer_.param_groups()[g].options().set_lr(full_rates_[g] * (made + 1) / case_.steps);
   }
 
   const Loop& case_;
   torch::optim::Optimizer& optimizer_;
-  const double full_rate_ = optimizer_.param_groups().front().options().get_lr();
+  std::vector<double> full_rates_;  // by param group
   torch::optim::StepLR steps_;
 };
 
@@ -91,6 +93,10 @@ at::Tensor start_of(const Loop& c, int rank, size_t p) {
                        .rank = static_cast<uint64_t>(rank),
                        .index = uint64_t{p} << 32},
                       {size_of(c, p)});
+}
+
+size_t group_count(const Loop& c) {
+  return std::min(static_cast<size_t>(c.groups), parameter_count(c));
 }
 
 bool scales_loss(const Loop& c) {
@@ -153,8 +159,8 @@ at::Tensor Fed::forward(const at::Tensor& input) {
 
 void train(const Loop& c, Fed& model, const Backward& backward, const Watch& watch) {
   const auto parameters = model.parameters();
-  const std::shared_ptr<torch::optim::Optimizer> optimizer =
-      averaging::made(c.optimizer, {torch::optim::OptimizerParamGroup(parameters)});
+  const std::shared_ptr<torch::optim::Optimizer> optimizer = averaging::made(
+      c.optimizer, averaging::param_groups(c.optimizer, parameters, group_count(c), c.settings));
   Schedule schedule(c, *optimizer);
   LossScale scale(scales_loss(c));
   const bool is_given = c.steps_in_backward && watch.give_optimizer;

@@ -29,6 +29,8 @@ struct Loop {
   int steps = 1;
   int micro_batches = 1;  // in a step; all but the last are inside no_sync
   OptimizerKind optimizer = OptimizerKind::sgd;
+  int groups = 1;    // param groups: parameter p is in group p modulo groups
+  int settings = 0;  // of the first group; each other group's are the next
   RateSchedule schedule =
       RateSchedule::constant;  // StepLR, every two steps; or a linear warm-up by hand
   Clip clip = Clip::none;      // averaged gradients, by their norm or value by value
@@ -51,6 +53,8 @@ struct Loop {
                             one_of<OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
                                    OptimizerKind::adamw, OptimizerKind::amsgrad,
                                    OptimizerKind::adagrad, OptimizerKind::rmsprop>),
+                      field("groups", &Loop::groups, between(1, 8)),
+                      field("settings", &Loop::settings, between(0, 3)),
                       field("schedule", &Loop::schedule),
                       field("clip", &Loop::clip),
                       field("scales_loss", &Loop::scales_loss),
@@ -70,6 +74,7 @@ std::string name_of(size_t p);  // "w0"
 // float64, of all ranks: what rank `rank` begins with.
 at::Tensor start_of(const Loop& c, int rank, size_t p);
 
+size_t group_count(const Loop& c);
 bool scales_loss(const Loop& c);
 bool clips(const Loop& c);
 bool overflows(const Loop& c);

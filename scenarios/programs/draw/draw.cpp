@@ -180,6 +180,8 @@ ProgramSpec tidied(ProgramSpec c) {
         step.left_out_of_loss.clear();
       }
   }
+  if (c.hook != BucketHook::none)
+    for (auto& step : c.steps) step.rounds = false;  // hooks scale each in its own way
   for (auto& layer : c.layers) layer = with_room(layer, c);
   std::vector<Step> steps;
   int last = -1;
@@ -207,9 +209,10 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
 }  // namespace
 
 rc::Gen<ProgramSpec> program_specs() {
-  const auto world =
-      gen::build<WorldSpec>(set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})),
-                            set(&WorldSpec::injections, delays()));
+  const auto world = gen::build<WorldSpec>(
+      set(&WorldSpec::size,
+          weightedElement<int>({{20, 2}, {14, 3}, {14, 4}, {1, 5}, {1, 6}, {1, 7}})),
+      set(&WorldSpec::injections, delays()));
   const auto alone = gen::build<ProgramSpec>(
       set(&ProgramSpec::world, world), set(&ProgramSpec::steps, gen::lists(2, 24, steps())),
       set(&ProgramSpec::layers, layer_lists()),
@@ -224,6 +227,9 @@ rc::Gen<ProgramSpec> program_specs() {
                              BufferKind::bfloat16, BufferKind::complex64, BufferKind::special))),
       set(&ProgramSpec::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
       set(&ProgramSpec::order_by_rank), set(&ProgramSpec::options, wrap_options()),
+      set(&ProgramSpec::hook,
+          weightedElement<BucketHook>(
+              {{6, BucketHook::none}, {1, BucketHook::all_reduce}, {1, BucketHook::gathered}})),
       set(&ProgramSpec::environment, environments()),
       set(&ProgramSpec::learning_rate_log2, inRange(-3, 0)),
       set(&ProgramSpec::seed, inRange<uint64_t>(0, 1 << 20)));

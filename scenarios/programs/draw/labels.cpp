@@ -195,6 +195,13 @@ std::vector<Label<ProgramSpec>> labels() {
        [](const ProgramSpec& c) {
          return is_ignored(c, 0) ? !c.buffers.empty() : is_ignored(c, 1) && c.buffers.size() > 1;
        }},
+      {"a communication hook", 0.1,
+       [](const ProgramSpec& c) { return c.hook != BucketHook::none; }},
+      {"a communication hook in a join", 0.01,
+       [](const ProgramSpec& c) {
+         return c.hook != BucketHook::none && (has_shadowed_average(c, JoinKind::live) ||
+                                               has_shadowed_average(c, JoinKind::world));
+       }},
       {"several models", 0.1, [](const ProgramSpec& c) { return c.models > 1; }},
       {"half precision", 0.05,
        [](const ProgramSpec& c) {

@@ -14,7 +14,9 @@ FollowedScaling::FollowedScaling(const ProgramSpec& c, std::vector<bool> is_spar
 
 // With create_graph autograd adds out of place.
 Scaling FollowedScaling::of(const Action& backward, int rank, size_t p) const {
-  if (is_sparse_[p] || c_.options.batched_grad_copy) return Scaling::divided;
+  if (is_sparse_[p]) return Scaling::divided;
+  if (c_.hook != BucketHook::none) return Scaling::unknown;
+  if (c_.options.batched_grad_copy) return Scaling::divided;
   if (!c_.options.gradient_as_bucket_view) return Scaling::multiplied;
   const auto gradient = gradients_[static_cast<size_t>(rank)][p];
   if (gradient == Gradient::is_new) return Scaling::multiplied;

@@ -1,0 +1,265 @@
+#include "scenarios/collectives/arguments.h"
+
+#include "harness/worlds/subject.h"
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <utility>
+
+namespace lockstep::scenarios::collectives {
+
+namespace {
+
+using Act = std::function<void(bool has_another)>;
+using torch::optim::OptimizerParamGroup;
+
+at::Tensor numbers(int64_t count, at::ScalarType dtype = at::kDouble) {
+  return torch::ones({count}, dtype);
+}
+
+at::Tensor leaf(int64_t count) {
+  return numbers(count).set_requires_grad(true);
+}
+
+class Multiplied : public Model {
+ public:
+  Multiplied() : weight_(register_parameter("w", numbers(2))) { register_buffer("b", numbers(1)); }
+  at::Tensor forward(const at::Tensor& input) override { return weight_ * input; }
+
+ private:
+  at::Tensor weight_;
+};
+
+// A program's own collective, with one argument changed.
+Act own(RankContext& here, CollectiveKind kind,
+        const std::function<void(ProgramCollective&)>& change) {
+  return [&here, kind, change](bool has_another) {
+    ProgramCollective call{.kind = kind, .tensor = numbers(2), .parts = {}};
+    if (has_another) change(call);
+    for (int part = 0;
+         call.kind == CollectiveKind::scatter && call.root == here.rank() && part < here.size();
+         ++part)
+      call.parts.push_back(numbers(2));
+    collective(here, call);
+  };
+}
+
+Act averaged(RankContext& here, const std::function<void(AveragingOptions&)>& change) {
+  return [&here, change](bool has_another) {
+    AveragingOptions options{.levels = {{.period = 1, .size = here.size()}}};
+    if (has_another) change(options);
+    averaged_sgd(here, {leaf(2)}, options);
+  };
+}
+
+// One object, whose second call continues behind the first.
+Act averaged_gradient(RankContext& here) {
+  const auto of_rank = numbers(2).fill_(here.rank()).set_requires_grad(true);
+  const std::shared_ptr<AveragedSgd> optimizer =
+      averaged_sgd(here, {of_rank}, {.levels = {{.period = 2, .size = here.size()}}});
+  return [&here, of_rank, optimizer](bool has_another) {
+    of_rank.mutable_grad() = has_another ? at::Tensor() : at::zeros_like(of_rank);
+    optimizer->step();
+    here.record("average", of_rank.detach());
+  };
+}
+
+torch::optim::SGDOptions sgd_options(double rate) {
+  return torch::optim::SGDOptions(rate);
+}
+
+std::unique_ptr<ShardedOptimizer> sharded(RankContext& here, const ParamGroups& groups,
+                                          bool is_adam = false) {
+  return sharded_optimizer(
+      here, groups,
+      [is_adam](const ParamGroups& of) -> std::unique_ptr<torch::optim::Optimizer> {
+        if (is_adam) return std::make_unique<torch::optim::Adam>(of);
+        return std::make_unique<torch::optim::SGD>(of, sgd_options(0.5));
+      },
+      here.group());
+}
+
+ParamGroups one_group(int parameters, int64_t elements = 2) {
+  std::vector<at::Tensor> all;
+  for (int i = 0; i < parameters; ++i) all.push_back(leaf(elements));
+  return {OptimizerParamGroup(all)};
+}
+
+// The calls of one sharded optimizer after its construction.
+Act of_sharded(RankContext& here,
+               const std::function<void(ShardedOptimizer&, bool has_another)>& call) {
+  const std::shared_ptr<ShardedOptimizer> optimizer = sharded(here, one_group(2));
+  return [optimizer, call](bool has_another) { call(*optimizer, has_another); };
+}
+
+Act saved(RankContext& here, Argument argument) {
+  if (here.rank() == 0) here.store()->set("folder", here.scratch().string());
+  const auto path = here.store()->get_to_str("folder") + "/checkpoint.pt";
+  return [&here, argument, path](bool has_another) {
+    const auto is = [&](Argument which) { return has_another && argument == which; };
+    Multiplied model;
+    int64_t epoch = is(Argument::epoch) ? 3 : 2, step = is(Argument::step) ? 5 : 4;
+    const auto sampler =
+        shard(here, {.length = 4, .shuffle = true, .seed = is(Argument::seed_of_sampler) ? 1 : 0});
+    checkpoints(here).save(
+        path, here.group(),
+        {.model = is(Argument::parts) ? nullptr : &model,
+         .sampler = sampler.get(),
+         .epoch = &epoch,
+         .step = &step,
+         .generators = {}},
+        {.keep_last = is(Argument::keep_last) ? 2 : 1, .is_best = is(Argument::is_best)});
+  };
+}
+
+Act wrapped(RankContext& here, Argument argument) {
+  return [&here, argument](bool has_another) {
+    WrapOptions options;
+    if (argument == Argument::hook)
+      options.hook = HookOptions{.kind = has_another ? HookKind::noop : HookKind::all_reduce};
+    if (argument == Argument::place_of_buffer_hook)
+      options.buffer_hook = has_another ? "after_forward" : "before_forward";
+    wrap(here, std::make_shared<Multiplied>(), options);
+  };
+}
+
+// The calls of one replica after its construction.
+Act of_replica(RankContext& here,
+               const std::function<void(Replica&, const Model&, bool has_another)>& call) {
+  const auto model = std::make_shared<Multiplied>();
+  const std::shared_ptr<Replica> replica = wrap(here, model, {});
+  return [model, replica, call](bool has_another) { call(*replica, *model, has_another); };
+}
+
+Act joined(RankContext& here, JoinKind otherwise) {
+  return of_replica(here, [otherwise](Replica& replica, const Model&, bool has_another) {
+    replica.join(has_another ? otherwise : JoinKind::world, [] {});
+  });
+}
+
+Act normalised(RankContext& here, const std::function<void(NormOptions&)>& change) {
+  return [&here, change](bool has_another) {
+    NormOptions options{.channels = 2};
+    if (has_another) change(options);
+    const auto layer = lockstep::sync_batch_norm(here, options);
+    layer->forward(torch::ones({2, options.channels}));
+  };
+}
+
+}  // namespace
+
+Act call_of(const Disagreeing& c, RankContext& here) {
+  using enum Argument;
+  using enum CollectiveKind;
+  const auto set_root = [](ProgramCollective& call) { call.root = 1; };
+  const auto set_dtype = [](ProgramCollective& call) { call.tensor = numbers(2, at::kFloat); };
+  switch (c.argument) {
+    case collective:
+      return own(here, all_reduce, [](auto& call) { call.kind = barrier; });
+    case dtype:
+      return own(here, all_reduce, set_dtype);
+    case shape:
+      return own(here, all_reduce, [](auto& call) { call.tensor = numbers(3); });
+    case reduction:
+      return own(here, all_reduce, [](auto& call) { call.reduction = ReductionKind::max; });
+    case destination:
+      return own(here, reduce, set_root);
+    case source:
+      return own(here, broadcast, set_root);
+    case gathered_dtype:
+      return own(here, all_gather, set_dtype);
+    case destination_of_gather:
+      return own(here, gather, set_root);
+    case source_of_scatter:
+      return own(here, scatter, set_root);
+    case ranks_of_new_group:
+      return [&here](bool has_another) {
+        lockstep::collective(here, {.kind = barrier,
+                                    .tensor = numbers(1),
+                                    .parts = {},
+                                    .ranks = has_another ? std::vector{1} : std::vector{0}});
+      };
+    case period:
+      return averaged(here, [](auto& options) { options.levels.back().period = 2; });
+    case warmup_steps:
+      return averaged(here, [](auto& options) { options.warmup_steps = 1; });
+    case levels:
+      return [&here](bool has_another) {
+        averaged_sgd(here, {leaf(2)},
+                     {.is_hierarchical = true,
+                      .levels = {{.period = has_another ? 2 : 1, .size = here.size()}}});
+      };
+    case Argument::averaged_gradient:
+      return collectives::averaged_gradient(here);
+    case groups:
+      return [&here](bool has_another) {
+        auto all = one_group(1);
+        if (has_another) all.push_back(one_group(1).front());
+        sharded(here, all);
+      };
+    case parameters_of_group:
+      return [&here](bool has_another) { sharded(here, one_group(has_another ? 2 : 1)); };
+    case Argument::parameter:
+      return [&here](bool has_another) { sharded(here, one_group(1, has_another ? 3 : 2)); };
+    case class_of_optimizer:
+      return [&here](bool has_another) { sharded(here, one_group(1), has_another); };
+    case learning_rate:
+      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
+        optimizer.set_learning_rate(0, has_another ? 0.25 : 0.5);
+        optimizer.step();
+      });
+    case added_group:
+      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
+        optimizer.add_group(one_group(has_another ? 2 : 1).front());
+      });
+    case receiver_of_state:
+      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
+        optimizer.save(has_another ? 1 : 0);
+      });
+    case parts:
+    case epoch:
+    case step:
+    case seed_of_sampler:
+    case keep_last:
+    case is_best:
+      return saved(here, c.argument);
+    case hook:
+    case place_of_buffer_hook:
+      return wrapped(here, c.argument);
+    case optimizer_in_backward:
+      return of_replica(here, [](Replica& replica, const Model& model, bool has_another) {
+        if (has_another)
+          replica.step_in_backward(std::make_shared<torch::optim::Adam>(model.parameters()));
+        else
+          replica.step_in_backward(
+              std::make_shared<torch::optim::SGD>(model.parameters(), sgd_options(0.5)));
+      });
+    case divisor_of_join:
+      return joined(here, JoinKind::live);
+    case throw_of_join:
+      return joined(here, JoinKind::throws);
+    case joinables: {
+      const std::shared_ptr<ShardedOptimizer> optimizer = sharded(here, one_group(1));
+      return of_replica(here, [optimizer](Replica& replica, const Model&, bool has_another) {
+        std::vector<ShardedOptimizer*> all;
+        if (has_another) all.push_back(optimizer.get());
+        replica.join(
+            JoinKind::world, [] {}, all);
+      });
+    }
+    case features:
+      return normalised(here, [](auto& options) { options.channels = 3; });
+    case eps:
+      return normalised(here, [](auto& options) { options.eps_log2 = -3; });
+    case momentum:
+      return normalised(here, [](auto& options) { options.momentum_log2 = -1; });
+    case affine:
+      return normalised(here, [](auto& options) { options.affine = false; });
+    case track_running_stats:
+      return normalised(here, [](auto& options) { options.track_running_stats = false; });
+  }
+  throw std::logic_error("no such argument");
+}
+
+}  // namespace lockstep::scenarios::collectives

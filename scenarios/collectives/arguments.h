@@ -1,0 +1,82 @@
+// The arguments that the ranks of a collective must have alike, and calls in which one rank has
+// another one.
+#pragma once
+
+#include "harness/base/case.h"
+#include "harness/rank/rank_context.h"
+
+#include <functional>
+#include <string>
+
+namespace lockstep::scenarios::collectives {
+
+enum class Argument {
+  // of a program's own collectives
+  collective,
+  dtype,
+  shape,
+  reduction,
+  destination,
+  source,
+  gathered_dtype,
+  destination_of_gather,
+  source_of_scatter,
+  ranks_of_new_group,
+  // of averages of models
+  period,
+  warmup_steps,
+  levels,
+  averaged_gradient,
+  // of a sharded optimizer
+  groups,
+  parameters_of_group,
+  parameter,
+  class_of_optimizer,
+  learning_rate,
+  added_group,
+  receiver_of_state,
+  // of a checkpoint
+  parts,
+  epoch,
+  step,
+  seed_of_sampler,
+  keep_last,
+  is_best,
+  // of a replica
+  hook,
+  place_of_buffer_hook,
+  optimizer_in_backward,
+  divisor_of_join,
+  throw_of_join,
+  joinables,
+  // of a SyncBatchNorm
+  features,
+  eps,
+  momentum,
+  affine,
+  track_running_stats,
+};
+
+struct Disagreeing {
+  WorldSpec world;
+  Argument argument = Argument::collective;
+  int rank = 0;  // that has another one, modulo the world's size
+  auto operator<=>(const Disagreeing&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Disagreeing::world),
+                      field("argument", &Disagreeing::argument),
+                      field("rank", &Disagreeing::rank, between(0, 1023))};
+  }
+};
+
+// The words of an argument in a sentence: what it is called, and what the ranks have.
+struct Said {
+  std::string subject, by_most, by_one;
+};
+Said said_of(const Disagreeing& c);
+
+// Makes the call, with the other argument or with that which all have. Called several times, it
+// continues with the same objects where it can.
+std::function<void(bool has_another)> call_of(const Disagreeing& c, RankContext& here);
+
+}  // namespace lockstep::scenarios::collectives

@@ -1,0 +1,74 @@
+// The words that a sentence has for a disagreement.
+#include "harness/worlds/options.h"
+#include "scenarios/collectives/arguments.h"
+
+#include <map>
+
+namespace lockstep::scenarios::collectives {
+
+namespace {
+
+std::string name_of(CollectiveKind kind) {
+  return word_of(kind) + " 'of the program'";
+}
+
+}  // namespace
+
+Said said_of(const Disagreeing& c) {
+  using enum Argument;
+  using enum CollectiveKind;
+  const std::string all = std::to_string(c.world.size);
+  const std::string sharding = " of ZeroRedundancyOptimizer", saving = " of save_checkpoint";
+  const std::string norm = " of SyncBatchNorm", averager = " of PeriodicModelAverager";
+  const std::map<Argument, Said> words{
+      {collective, {"the collective", name_of(all_reduce), name_of(barrier)}},
+      {dtype, {"the dtype of the tensor of " + name_of(all_reduce), "Double", "Float"}},
+      {shape, {"the shape of the tensor of " + name_of(all_reduce), "[2]", "[3]"}},
+      {reduction, {"the reduction of " + name_of(all_reduce), "SUM", "MAX"}},
+      {destination, {"the destination of " + name_of(reduce), "0", "1"}},
+      {source, {"the source of " + name_of(broadcast), "0", "1"}},
+      {gathered_dtype, {"the dtype of the tensor of " + name_of(all_gather), "Double", "Float"}},
+      {destination_of_gather, {"the destination of " + name_of(gather), "0", "1"}},
+      {source_of_scatter, {"the source of " + name_of(scatter), "0", "1"}},
+      {ranks_of_new_group, {"the ranks of new_group", "0", "1"}},
+      {period, {"period" + averager, "1", "2"}},
+      {warmup_steps, {"warmup_steps" + averager, "0", "1"}},
+      {levels,
+       {"levels of HierarchicalModelAverager", "period 1 in groups of " + all,
+        "period 2 in groups of " + all}},
+      {Argument::averaged_gradient,
+       {"parameter 0 of average_parameters", "Double [2] on cpu with a gradient",
+        "Double [2] on cpu without a gradient"}},
+      {groups, {"the number of groups" + sharding, "1", "2"}},
+      {parameters_of_group, {"the number of parameters in group 0" + sharding, "1", "2"}},
+      {Argument::parameter,
+       {"parameter 0 in group 0" + sharding, "Double [2] on cpu", "Double [3] on cpu"}},
+      {class_of_optimizer, {"the optimizer" + sharding, "torch::optim::SGD", "torch::optim::Adam"}},
+      {learning_rate, {"the learning rate of group 0" + sharding + "::step", "0.5", "0.25"}},
+      {added_group,
+       {"the number of parameters in group 1" + sharding + "::add_param_group", "1", "2"}},
+      {receiver_of_state,
+       {"the rank that receives" + sharding + "::consolidate_state_dict", "0", "1"}},
+      {parts, {"the parts" + saving, "model, sampler, epoch, step", "sampler, epoch, step"}},
+      {epoch, {"the epoch" + saving, "2", "3"}},
+      {step, {"the step" + saving, "4", "5"}},
+      {seed_of_sampler, {"the sampler's seed" + saving, "0", "1"}},
+      {keep_last, {"keep_last" + saving, "1", "2"}},
+      {is_best, {"is_best" + saving, "false", "true"}},
+      {hook, {"the communication hook", "'all_reduce'", "'noop'"}},
+      {place_of_buffer_hook,
+       {"the buffer hook", "'average_buffers' before forward", "'average_buffers' after forward"}},
+      {optimizer_in_backward,
+       {"the optimizer that steps in backward", "torch::optim::SGD", "torch::optim::Adam"}},
+      {divisor_of_join, {"join's divide_by_initial_world_size", "true", "false"}},
+      {throw_of_join, {"join's throw_on_early_termination", "false", "true"}},
+      {joinables, {"join's joinables", "none", "'ZeroRedundancyOptimizer'"}},
+      {features, {"num_features" + norm, "2", "3"}},
+      {eps, {"eps" + norm, "0.0625", "0.125"}},
+      {momentum, {"momentum" + norm, "0.25", "0.5"}},
+      {affine, {"affine" + norm, "true", "false"}},
+      {track_running_stats, {"track_running_stats" + norm, "true", "false"}}};
+  return words.at(c.argument);
+}
+
+}  // namespace lockstep::scenarios::collectives

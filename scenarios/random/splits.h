@@ -1,0 +1,38 @@
+// Splits of a dataset by shares.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace lockstep::scenarios::random {
+
+// The sizes of the parts of a split that was refused.
+inline const std::vector<int64_t> kRefused{-1};
+
+// Shares of the parts of a dataset; those whose sum is not 1 are refused.
+inline const std::array<std::vector<double>, 6> kSplits{{{0.5, 0.5},
+                                                         {0.25, 0.25, 0.25, 0.25},
+                                                         {0.125, 0.625, 0.25},
+                                                         {0.5, 0.4375},
+                                                         {0.5, 0.515625},
+                                                         {0.0, 1.0}}};
+
+// Each part has its share, rounded down; what is left is given out one by one, from the first part
+// on.
+inline std::vector<int64_t> sizes_of_parts(int split, int64_t length) {
+  const auto& shares = kSplits.at(static_cast<size_t>(split));
+  if (std::accumulate(shares.begin(), shares.end(), 0.0) != 1) return kRefused;
+  std::vector<int64_t> sizes;
+  int64_t left = length;
+  for (const double share : shares) {
+    sizes.push_back(static_cast<int64_t>(std::floor(share * static_cast<double>(length))));
+    left -= sizes.back();
+  }
+  for (size_t part = 0; left > 0; --left, ++part) ++sizes[part];
+  return sizes;
+}
+
+}  // namespace lockstep::scenarios::random
