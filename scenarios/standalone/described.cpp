@@ -3,6 +3,7 @@
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/training.h"
 
+#include <algorithm>
 #include <map>
 
 namespace lockstep::scenarios::standalone {
@@ -119,6 +120,14 @@ std::string calls_in_words(const Json& value) {
                     (reduces ? " (" + call.at("reduction").get<std::string>() + ")" : ""));
   }
   return "calls " + (parts.empty() ? "all_reduce" : in_order(parts));
+}
+
+std::string disagreement_in_words(const Json& value) {
+  auto argument = value.at("argument").get<std::string>();
+  std::replace(argument.begin(), argument.end(), '_', ' ');
+  const auto odd = number(value, "rank") % number(value.at("world"), "size");
+  return "a collective call in which rank " + std::to_string(odd) + " has another " + argument +
+         " than its peers, then the same call with one for all";
 }
 
 std::string generators_in_words(const Json& value) {
@@ -278,6 +287,7 @@ Families described() {
           {"averaging.sharded_optimizer_is_the_whole", nullptr, sharded_in_words},
           {"checkpoint.resume_is_going_on", nullptr, checkpoint_in_words},
           {"collectives.give_what_their_names_say", nullptr, calls_in_words},
+          {"collectives.disagreements_are_reported", nullptr, disagreement_in_words},
           {"random.generators_are_left_alone", nullptr, generators_in_words},
           {"replicas.differences_are_reported", nullptr, changed_in_words},
           {"buffers.hook_averages", nullptr, buffer_hook_in_words},
