@@ -121,14 +121,14 @@ std::optional<Verdict> judge_endings(const History& history) {
 
 Findings leftovers(const History& history) {
   Findings out;
-  // Work that waits for another collective of a peer never ends.
-  const auto mismatch = first_mismatch(history);
+  // Work whose collective a peer never issued, or in whose place it issued another, never ends.
+  const auto point = first_divergence_point(history);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       if (const auto* left = std::get_if<LeftBehind>(&event.what))
         out.push_back({"A rank must leave nothing behind", "left_behind",
                        "rank " + std::to_string(rank),
-                       (mismatch && out.empty() ? *mismatch + "; " : "") + "rank " +
+                       (point && out.empty() ? point->text + "; " : "") + "rank " +
                            std::to_string(rank) + ": " + left->what});
   return out;
 }

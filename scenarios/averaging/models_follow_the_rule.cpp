@@ -80,6 +80,12 @@ std::vector<TensorValue> recorded_by_rank(const Averaged& c, const Values& value
   return out;
 }
 
+std::optional<Diagnosis> models_summed(const Difference& is) {
+  auto diagnosis = sum_not_average("models")(is);
+  if (diagnosis) diagnosis->pattern = "models_summed";
+  return diagnosis;
+}
+
 Findings every_rank_holds_what_the_rule_says(const Averaged& c, const History& h) {
   const auto right = expected(c, Mistake::none);
   std::vector<Comparison> rows;
@@ -94,6 +100,7 @@ Findings every_rank_holds_what_the_rule_says(const Averaged& c, const History& h
                                        recorded_by_rank(c, expected(c, mistake)[step], p));
              };
              return Explanations{
+                 models_summed,
                  instead(Mistake::never_averages, "never_averaged",
                          "what each rank has without any average of parameters"),
                  instead(Mistake::forgets_the_warmup, "averaged_in_another_step",

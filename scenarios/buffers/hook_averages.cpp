@@ -197,23 +197,25 @@ Findings buffers_are_averaged_where_they_are_due(const Averaged& c, const Histor
     for (const bool is_in : {true, false}) {
       const Moment at{static_cast<int>(f), is_in ? "in forward" : "after forward"};
       const auto of = [f, is_in](const Followed& all) { return is_in ? all.in[f] : all.after[f]; };
-      rows.push_back({.row = h.row(at, "mean"),
-                      .expected = means_of(of(right), {2}),
-                      .explanations = [&c, of] {
-                        const auto if_it = [&](Mistake mistake) {
-                          return means_of(of(followed(c, mistake)), {2});
-                        };
-                        return Explanations{
-                            recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
-                                             if_it(Mistake::never)),
-                            recorded_instead({"other_place", "the averages at the other place"},
-                                             if_it(Mistake::other_place)),
-                            recorded_instead({"too_often", "the averages of every forward"},
-                                             if_it(Mistake::in_every_forward)),
-                            recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
-                                             if_it(Mistake::broadcast))};
-                      }});
-      rows.push_back({.row = h.row(at, "scalar"), .expected = means_of(of(right), {})});
+      for (const bool is_scalar : {false, true}) {
+        const auto shape = is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{2};
+        rows.push_back({.row = h.row(at, is_scalar ? "scalar" : "mean"),
+                        .expected = means_of(of(right), shape),
+                        .explanations = [&c, of, shape] {
+                          const auto if_it = [&](Mistake mistake) {
+                            return means_of(of(followed(c, mistake)), shape);
+                          };
+                          return Explanations{
+                              recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
+                                               if_it(Mistake::never)),
+                              recorded_instead({"other_place", "the averages at the other place"},
+                                               if_it(Mistake::other_place)),
+                              recorded_instead({"too_often", "the averages of every forward"},
+                                               if_it(Mistake::in_every_forward)),
+                              recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
+                                               if_it(Mistake::broadcast))};
+                        }});
+      }
       rows.push_back({.row = h.row(at, "count"), .expected = counts_of(of(right))});
     }
   return equal(

@@ -184,16 +184,6 @@ Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p)
       average_of_averages(on_every_rank(c, unweighted(c, step, p)))};
   for (size_t rank = 0; rank < step.local().size(); ++rank)
     out.push_back(
-        recorded_instead({"one_rank_left_out", "the average without the gradient of rank " +
-                                                   std::to_string(rank) + ", divided by all ranks"},
-                         with_share(c, step, rank, p, at::zeros_like(average))));
-  if (const int used = ranks_with_samples(c); used > 0 && used < c.world.size)
-    out.push_back(recorded_instead(
-        {"empty_ranks_not_counted", "the sum divided by the " + std::to_string(used) +
-                                        " ranks that have samples, not by the world size"},
-        on_every_rank(c, average * c.world.size / used)));
-  for (size_t rank = 0; rank < step.local().size(); ++rank)
-    out.push_back(
         recorded_instead({"one_rank_undivided", "the gradient of rank " + std::to_string(rank) +
                                                     " was summed without being divided by the "
                                                     "world size"},
@@ -225,6 +215,24 @@ Explanations wrong_reductions(const Training& c, const ExpectedStep& step, size_
       recorded_instead({"added_not_written",
                         "the average added to the rank's own gradient, in whose place it belongs"},
                        added)};
+}
+
+// The sum lacks a rank, or the divisor those without samples. Tried last, since many mistakes leave
+// zero.
+Explanations ranks_left_out(const Training& c, const ExpectedStep& step, size_t p) {
+  const auto& average = step.average[p].value;
+  Explanations out;
+  for (size_t rank = 0; rank < step.local().size(); ++rank)
+    out.push_back(
+        recorded_instead({"one_rank_left_out", "the average without the gradient of rank " +
+                                                   std::to_string(rank) + ", divided by all ranks"},
+                         with_share(c, step, rank, p, at::zeros_like(average))));
+  if (const int used = ranks_with_samples(c); used > 0 && used < c.world.size)
+    out.push_back(recorded_instead(
+        {"empty_ranks_not_counted", "the sum divided by the " + std::to_string(used) +
+                                        " ranks that have samples, not by the world size"},
+        on_every_rank(c, average * c.world.size / used)));
+  return out;
 }
 
 // Values of the step before: in what the ranks hold, or in what one of them contributed.
@@ -265,6 +273,7 @@ Explanations averaging_mistakes(const Training& c, const std::vector<ExpectedSte
   out += wrong_reductions(c, step, p);
   if (s > 0) out += stale_values(c, step, steps[static_cast<size_t>(s) - 1], p);
   out += batch_ratios(c);
+  out += ranks_left_out(c, step, p);
   const auto names = trainable(c);
   std::vector<Contribution> contributions;
   for (size_t other = 0; other < names.size(); ++other)

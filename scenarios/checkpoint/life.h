@@ -82,7 +82,7 @@ int steps_loaded(const Resumed& c);
 
 // The names of the records of a step.
 constexpr const char *kSamples = "samples", *kMask = "mask", *kCount = "count", *kSeen = "seen",
-                     *kRate = "learning rate", *kProgress = "progress", *kUpdates = "updates";
+                     *kRate = "learning rate", *kProgress = "epoch and step", *kUpdates = "updates";
 std::vector<std::string> recorded_names(const Resumed& c);
 
 class Counting;

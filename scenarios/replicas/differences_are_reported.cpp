@@ -23,11 +23,15 @@ void record(RankContext& here, const char* phase, const std::string& sentence) {
   record_sentence(here, kSentence, sentence);
 }
 
+std::string in_forward(int forward) {
+  return "in forward " + std::to_string(forward) + ": ";
+}
+
 // The option's forwards end with the first that throws; each is named by its number.
 std::string error_by_option(Replica& replica, int from, int to) {
   for (int forward = from; forward < to; ++forward) {
     const auto sentence = error_of([&] { replica.backward(replica.forward(torch::ones({1}))); });
-    if (!sentence.empty()) return std::to_string(forward) + " " + sentence;
+    if (!sentence.empty()) return in_forward(forward) + sentence;
   }
   return "";
 }
@@ -105,8 +109,8 @@ Findings who_looks_receives_the_error(const Changed& c, const History& h) {
     halves = {who_has(kept) + value_text(c, false), who_has(changed) + value_text(c, true)};
     if (changed.front() < kept.front()) std::swap(halves[0], halves[1]);
     const auto forward = c.forwards + (c.period - 1 - c.forwards % c.period);
-    expected = (c.by == CheckedBy::option ? std::to_string(forward) + " " : "") +
-               "ranks disagree on " + place_of(c) + ": ";
+    expected = (c.by == CheckedBy::option ? in_forward(forward) : "") + "ranks disagree on " +
+               place_of(c) + ": ";
   }
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto sentence = sentence_of(h, kLater, rank);

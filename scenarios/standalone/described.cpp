@@ -91,6 +91,8 @@ std::string sharded_in_words(const Json& value) {
   if (const auto resume = number(value, "resume"); resume > 0)
     out += "; before step " + std::to_string(resume) + " its state is saved and loaded by " +
            times(std::min(number(value, "resume_size"), number(value.at("world"), "size")), "rank");
+  if (const auto slower = number(value, "slower"); slower > 0)
+    out += "; before step " + std::to_string(slower) + " the learning rate of a group is halved";
   if (number(value, "lacking") > 0) out += "; some parameters have no gradient";
   return out;
 }
@@ -191,7 +193,8 @@ std::string samples_text(const Json& value) {
         samples.empty() ? 2
                         : samples.at(static_cast<size_t>(rank) % samples.size()).get<int64_t>()));
   if (number(value.at("world"), "size") > 4) out.emplace_back("...");
-  return "batches of " + joined(out, ", ") + " samples by rank";
+  return "batches of " + joined(out, ", ") +
+         (out == std::vector<std::string>{"1"} ? " sample" : " samples by rank");
 }
 
 std::string layer_text(const Json& value) {

@@ -153,6 +153,7 @@ std::string loop_in_words(const Json& value) {
                     value.at("optimizer").get<std::string>();
   if (value.at("micro_batches").get<int>() > 1)
     out += ", each of " + std::to_string(value.at("micro_batches").get<int>()) + " micro-batches";
+  if (value.at("steps_in_backward").get<bool>()) out += ", which steps in backward";
   if (value.at("schedule") != "constant") out += ", a learning rate that changes";
   if (value.at("clip") != "none") out += ", clipped gradients";
   if (value.at("scales_loss").get<bool>()) out += ", a scaled loss";

@@ -1,10 +1,13 @@
 #include "scenarios/sync_batch_norm/converted.h"
 
+#include "harness/base/text.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 namespace lockstep::scenarios::sync_batch_norm {
 
@@ -127,6 +130,17 @@ double fed(const Converted& c, int rank) {
   return c.world.size * (rank + 1.0);
 }
 
+std::string state_of(const ModulePtr& root) {
+  std::ostringstream text;
+  const auto describe = [&](const auto& each) {
+    text << each.key() << " " << each.value().dtype() << each.value().sizes()
+         << (each.value().requires_grad() ? " trainable" : "") << "; ";
+  };
+  for (const auto& each : root->named_parameters()) describe(each);
+  for (const auto& each : root->named_buffers()) describe(each);
+  return text.str();
+}
+
 namespace {
 
 // The average of the batches over which a layer normalises.
@@ -135,6 +149,12 @@ double average_of(const Converted& c, bool is_converted, int rank) {
   double average = 0;
   for (int each = 0; each < c.world.size; ++each) average += fed(c, each) / c.world.size;
   return average;
+}
+
+// The parts of state_of.
+std::vector<std::string> parts_of(const TensorValue& state) {
+  const auto letters = as_integers(state);
+  return split(std::string(letters.begin(), letters.end()), ';');
 }
 
 }  // namespace
@@ -150,6 +170,20 @@ double normalised(const Converted& c, const Place& place, bool is_converted, int
   for (int each = 0; is_converted && each < c.world.size; ++each)
     variance += std::pow(fed(c, each) - average, 2) / c.world.size;
   return (fed(c, rank) - 1 - average) / std::sqrt(variance + std::ldexp(1.0, place.eps_log2));
+}
+
+Findings state_stays(const Row& row, const std::vector<TensorValue>& built) {
+  for (size_t rank = 0; rank < built.size(); ++rank) {
+    const auto now = parts_of(row.by_rank[rank]), before = parts_of(built[rank]);
+    const auto differs = std::mismatch(now.begin(), now.end(), before.begin(), before.end());
+    if (differs.first == now.end() && differs.second == before.end()) continue;
+    const auto text = [](auto part, auto end) { return part == end ? "nothing" : *part; };
+    return {{"A conversion must leave names, dtypes, shapes and requires_grad as they are",
+             "another_state", FindingPlace(row.at, row.name),
+             "rank " + std::to_string(rank) + " has '" + text(differs.first, now.end()) +
+                 "', where it had '" + text(differs.second, before.end()) + "'"}};
+  }
+  return {};
 }
 
 }  // namespace lockstep::scenarios::sync_batch_norm

@@ -59,6 +59,11 @@ using ModulePtr = std::shared_ptr<torch::nn::Module>;
 
 ModulePtr built(const Converted& c, const NormLayers& norms);
 
+// Names, dtypes, shapes and requires_grad of all tensors of a model, and a finding if a record of
+// them is another than that of the model as it was built.
+std::string state_of(const ModulePtr& root);
+Findings state_stays(const Row& row, const std::vector<TensorValue>& built);
+
 // The layers of a model, in the order of the case: those that it calls.
 std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root);
 

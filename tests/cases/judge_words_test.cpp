@@ -56,6 +56,16 @@ TEST(JudgeWords, ALeakNamesTheCollectivesThatDoNotMatch) {
             "float32; rank 0: 1 collective(s) still under way");
 }
 
+TEST(JudgeWords, ALeakNamesTheCollectiveThatAPeerNeverIssued) {
+  auto left = reducing(kReturned, 2);
+  left.events.push_back({{0, "p"}, LeftBehind{"1 collective(s) still under way"}});
+  auto silent = reducing(kReturned, 2);
+  silent.events.pop_back();
+  EXPECT_EQ(judged({left, silent}).findings.at(0).diagnosis,
+            "rank 1 never issued collective #0, allreduce of 2 float32, which rank 0 issued; rank "
+            "0: 1 collective(s) still under way");
+}
+
 TEST(JudgeWords, AnExceptionThatNamesTheMismatchIsQuotedOnce) {
   const Ending threw{Ending::Kind::threw, "collective #0 differs: some words of it"};
   const auto finding = judged({reducing(threw, 2), reducing(threw, 3)}).findings.at(0);
