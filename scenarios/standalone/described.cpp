@@ -1,35 +1,12 @@
 // Scenarios whose cases are said in words and are not written as programs yet.
-#include "harness/base/text.h"
 #include "scenarios/standalone/family.h"
-#include "scenarios/standalone/training.h"
+#include "scenarios/standalone/phrases.h"
 
 #include <algorithm>
-#include <map>
 
 namespace lockstep::scenarios::standalone {
 
 namespace {
-
-using Words = std::map<std::string, std::string>;
-
-std::string times(int64_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
-int64_t number(const Json& value, const char* field) {
-  return value.at(field).get<int64_t>();
-}
-
-std::string steps_text(const Json& value) {
-  return steps_in_words(number(value, "steps"));
-}
-
-// Each element of a list of words, as `words` says it.
-std::vector<std::string> each_in(const Json& words_of_case, const Words& words) {
-  std::vector<std::string> out;
-  for (const auto& each : words_of_case) out.push_back(words.at(each.get<std::string>()));
-  return out;
-}
 
 // --- sampler ------------------------------------------------------------------------------------
 
@@ -44,7 +21,7 @@ std::string acts_in_words(const Json& value) {
                      {"save", "saves"},
                      {"load", "loads"},
                      {"restart", "loads into a new sampler"},
-                     {"reseed", "loads into a sampler of another seed"}};
+                     {"reseed", "loads into a sampler with another option"}};
   std::vector<std::string> parts;
   for (const auto& act : value.at("acts")) {
     const auto kind = act.at("act").get<std::string>();
@@ -183,58 +160,6 @@ std::string buffer_hook_in_words(const Json& value) {
          (forwards.empty() ? words.at("synced") : in_order(each_in(forwards, words)));
 }
 
-// --- SyncBatchNorm ------------------------------------------------------------------------------
-
-std::string samples_text(const Json& value) {
-  const auto& samples = value.at("samples");
-  std::vector<std::string> out;
-  for (int64_t rank = 0; rank < number(value.at("world"), "size") && out.size() < 4; ++rank)
-    out.push_back(std::to_string(
-        samples.empty() ? 2
-                        : samples.at(static_cast<size_t>(rank) % samples.size()).get<int64_t>()));
-  if (number(value.at("world"), "size") > 4) out.emplace_back("...");
-  return "batches of " + joined(out, ", ") +
-         (out == std::vector<std::string>{"1"} ? " sample" : " samples by rank");
-}
-
-std::string layer_text(const Json& value) {
-  return "a SyncBatchNorm of " + times(number(value.at("norm"), "channels"), "channel");
-}
-
-std::string layer_in_words(const Json& value) {
-  return steps_text(value) + " of " + layer_text(value) + " on " + samples_text(value);
-}
-
-std::string split_in_words(const Json& value) {
-  return layer_in_words(value) + ", then on the same samples split in other ways";
-}
-
-std::string second_derivative_in_words(const Json& value) {
-  return layer_in_words(value) + "; the first backward has create_graph=True";
-}
-
-std::string evaluated_in_words(const Json& value) {
-  return "evaluates " + layer_text(value) + " on " + samples_text(value) + ", " +
-         times(number(value, "steps"), "time");
-}
-
-std::string weighted_in_words(const Json& value) {
-  return layer_in_words(value) +
-         " under DDP, with losses weighted by W n_r / N and without the weights";
-}
-
-std::string conversions_in_words(const Json& value) {
-  const Words words{{"convert", "converts to SyncBatchNorm"},
-                    {"revert", "converts back"},
-                    {"train", "a training step"},
-                    {"copy", "goes on with a copy"},
-                    {"turn", "switches between training and evaluation"}};
-  return "a model with " +
-         times(std::max<int64_t>(1, static_cast<int64_t>(value.at("layers").size())),
-               "BatchNorm layer") +
-         ": " + in_order(each_in(value.at("acts"), words));
-}
-
 // --- joins and failures -------------------------------------------------------------------------
 
 std::string leftovers_in_words(const Json& value) {
@@ -294,13 +219,6 @@ Families described() {
           {"random.generators_are_left_alone", nullptr, generators_in_words},
           {"replicas.differences_are_reported", nullptr, changed_in_words},
           {"buffers.hook_averages", nullptr, buffer_hook_in_words},
-          {"sync_batch_norm.matches_single_process", nullptr, layer_in_words},
-          {"sync_batch_norm.split_does_not_matter", nullptr, split_in_words},
-          {"sync_batch_norm.one_value_is_refused", nullptr, layer_in_words},
-          {"sync_batch_norm.second_derivative_is_refused", nullptr, second_derivative_in_words},
-          {"sync_batch_norm.evaluation_is_local", nullptr, evaluated_in_words},
-          {"sync_batch_norm.gradients_want_weights", nullptr, weighted_in_words},
-          {"sync_batch_norm.conversion_keeps_the_model", nullptr, conversions_in_words},
           {"join.leftovers_stay", nullptr, leftovers_in_words},
           {"failures.reach_every_survivor", nullptr, survivors_in_words}};
 }

@@ -21,6 +21,7 @@ Families errors();
 Families evaluation();
 Families joins();
 Families loops();
+Families norms();
 Families programs();
 Families replicas();
 Families samplers();

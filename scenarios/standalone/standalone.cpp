@@ -15,8 +15,9 @@ constexpr size_t kLineColumns = 100;
 const Family* family_of(const std::string& scenario) {
   static const Families all = [] {
     Families out;
-    for (const auto& some : {accumulation(), buffers(), described(), errors(), evaluation(),
-                             joins(), loops(), programs(), replicas(), samplers(), trainings()})
+    for (const auto& some :
+         {accumulation(), buffers(), described(), errors(), evaluation(), joins(), loops(), norms(),
+          programs(), replicas(), samplers(), trainings()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();

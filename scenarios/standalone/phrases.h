@@ -1,0 +1,36 @@
+// Phrases of which cases are said in words.
+#pragma once
+
+#include "harness/base/json.h"
+#include "harness/base/text.h"
+#include "scenarios/standalone/training.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lockstep::scenarios::standalone {
+
+using Words = std::map<std::string, std::string>;
+
+inline std::string times(int64_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+inline int64_t number(const Json& value, const char* field) {
+  return value.at(field).get<int64_t>();
+}
+
+inline std::string steps_text(const Json& value) {
+  return steps_in_words(number(value, "steps"));
+}
+
+// Each element of a list of words, as `words` says it.
+inline std::vector<std::string> each_in(const Json& words_of_case, const Words& words) {
+  std::vector<std::string> out;
+  for (const auto& each : words_of_case) out.push_back(words.at(each.get<std::string>()));
+  return out;
+}
+
+}  // namespace lockstep::scenarios::standalone
