@@ -135,6 +135,8 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "files, or names of classes, that have other numbers on other ranks"},
       PatternExplanation{"shared_samples",
                          "ranks whose own datasets, or streams, hold the same samples"},
+      PatternExplanation{"repeats_samples",
+                         "a sampler that splits its draws over the ranks and repeats samples"},
       PatternExplanation{"repeated_by_workers",
                          "workers of one rank that each deal all samples of its stream"},
       PatternExplanation{"skipped_update", "a rank without an update that its peers made"},

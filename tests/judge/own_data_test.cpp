@@ -51,6 +51,26 @@ TEST(OwnData, FindAStreamWhoseWorkersKeepTheFirstEpoch) {
   }
 }
 
+// A sampler of the program's own repeats samples on a rank, or on several ranks as it says; a
+// DistributedSampler does neither.
+TEST(OwnData, AllowASamplerThatRepeatsSamplesOnPurpose) {
+  for (const std::string way : {"weighted", "repeated augmentation", "DistributedSampler"}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      for (int pass = 0; pass < 2; ++pass) {
+        auto& values = nth<Fact>(rank, pass, "loader 0").values;
+        values["sampler"] = way;
+        if (way == "repeated augmentation") values["repeats"] = 2;
+        for (int step = 2 * pass; step < 2 * pass + 2; ++step)
+          for (auto& index : nth<Drawn>(rank, step, "loader 0").indices)
+            index = way == "weighted" ? (index + 2 * rank.number) / 4 : index / 2 * 2;
+      }
+    const auto judgement = passes_are_partitions(run);
+    EXPECT_EQ(judgement.findings.empty(), way != "DistributedSampler") << way;
+    if (judgement.findings.empty()) EXPECT_EQ(judgement.remarks.at(0).pattern, "repeats_samples");
+  }
+}
+
 // A sampler of the program's own splits an order that each rank shuffled itself, or PyTorch's draws
 // at random.
 TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {

@@ -1,5 +1,6 @@
 #include "harness/invariants/data/batches.h"
 
+#include "harness/invariants/data/overlaps.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>
@@ -106,7 +107,9 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
     const auto& first = row.by_rank.front();
     const auto length = first.length();
     const bool is_known = row.is_sharded() || kKnown.contains(first.is->text("sampler"));
-    if (length <= 0 || !is_known || !row.all(&Pass::trains) || !row.all_whole()) continue;
+    if (length <= 0 || !is_known || repeats_on_purpose(row) || !row.all(&Pass::trains) ||
+        !row.all_whole())
+      continue;
     const auto of = first.is->text("of");  // of several loaders that are made anew
     auto& draws = all[{of.empty() ? row.source : of, length}];
     std::set<int64_t> here;

@@ -65,6 +65,13 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
   return {};
 }
 
+Finding repeated(const PassRow& row) {
+  return {"", "repeats_samples", row.place(),
+          row.place() + ": its " + row.by_rank.front().is->text("sampler") +
+              " splits the draws over the ranks and repeats samples, so that they need not make up "
+              "the dataset: which samples the ranks share is not judged"};
+}
+
 // Every rank draws all samples of what is one dataset, as its first sample shows.
 std::optional<Finding> not_split(const PassRow& row) {
   const auto& first = row.by_rank.front();
@@ -178,7 +185,8 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     const auto& at = row.by_rank.front().last;
     const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
     bool was_judged = row.is_sharded() && is_whole;
-    if (row.all(&Pass::trains)) {
+    const bool repeats = repeats_on_purpose(row);
+    if (row.all(&Pass::trains) && row.by_rank.front().is->whole("repeats").value_or(1) <= 1) {
       auto same = same_batches(row);
       was_judged = was_judged || same.batches > 0;
       found(std::move(same.finding), at);
@@ -187,6 +195,10 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     }
     judged += was_judged ? 1 : 0;
     if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
+    if (row.is_sharded() && repeats) {
+      if (judgement.remarks.empty()) judgement.remarks.push_back(repeated(row));
+      continue;
+    }
     found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
   }
   found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);

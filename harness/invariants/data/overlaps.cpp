@@ -66,6 +66,16 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
   return {};
 }
 
+bool repeats_on_purpose(const PassRow& row) {
+  const auto& first = *row.by_rank.front().is;
+  if (first.whole("repeats").value_or(1) > 1) return true;
+  if (first.text("sampler") == "DistributedSampler") return false;
+  return std::any_of(row.by_rank.begin(), row.by_rank.end(), [](const Pass& pass) {
+    const std::set<int64_t> distinct(pass.indices.begin(), pass.indices.end());
+    return distinct.size() + 1 < pass.indices.size();  // one may be padding
+  });
+}
+
 std::optional<Finding> shared_samples(const PassRow& row) {
   constexpr size_t kSharedLeast = 8;  // fewer may be padding
   if (row.is_sharded() || !row.all_whole()) return {};

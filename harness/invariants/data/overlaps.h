@@ -14,6 +14,11 @@ struct DrawnByOthers {
 };
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows);
 
+// True for a sampler that repeats samples on purpose: one that says so, or one of the program's own
+// from which a rank draws some samples several times, as it does where rare ones are drawn more
+// often.
+bool repeats_on_purpose(const PassRow& row);
+
 // Ranks that were handed samples of each other's in a whole pass, which no sampler split: each has
 // a dataset of its own, or a stream.
 std::optional<Finding> shared_samples(const PassRow& row);

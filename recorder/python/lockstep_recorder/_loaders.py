@@ -23,6 +23,11 @@ def rows_of(tensors):
     return [count, *(print_of([t[number] for t in tensors]) for number in range(min(count, ROWS_MOST)))]
 
 
+def repeats_of(sampler):
+    """How often a sampler of repeated augmentation, such as timm's, deals each sample."""
+    return field(sampler, "num_repeats", None if field(sampler, "num_selected_samples") is None else 3)
+
+
 class Pass:
     """An iterator's way through its loader: batches of indices that it drew and has not handed to the program yet."""
 
@@ -44,7 +49,7 @@ class Loaders:
         self.epochs[name] = self.epochs.get(name, -1) + 1
         shard = {"replicas": field(sampler, "num_replicas"), "rank": field(sampler, "rank"),
                  "shuffle": field(sampler, "shuffle"), "seed": field(sampler, "seed"), "sampler_epoch": field(sampler, "epoch"),
-                 "drops": field(sampler, "drop_last")} if field(sampler, "num_replicas") is not None else {}
+                 "drops": field(sampler, "drop_last"), "repeats": repeats_of(sampler)} if field(sampler, "num_replicas") is not None else {}
         length = length_of(dataset, sampler)
         draws = draws_of(sampler, length)
         batches = None if not draws or not batch_size else draws // batch_size if drops_batch else -(-draws // batch_size)
