@@ -86,6 +86,8 @@ void program(const Divided& c, RankContext& here) {
     sharded_optimizer(here, groups_of(c, c.steps, divided), make, here.group());
   auto of_ranks = sharded_optimizer(here, groups_of(c, 0, divided), make, here.group());
   const auto of_one = make(groups_of(c, 0, whole));
+  // A subject that cannot refuses the case here, on every rank.
+  if (c.clears != Clears::replaces) of_ranks->zero_grad(/*set_to_none=*/true);
   for (int step = 0; step < c.steps; ++step) {
     if (resumes(c) && step == c.resume) {
       const int from = c.saving_rank % c.world.size;

@@ -220,7 +220,7 @@ Scenario resume_is_going_on() {
                  {"a checkpoint that is not the newest", 0.2,
                   [](const Resumed& c) { return steps_loaded(c) != last_save(c); }},
                  {"several param groups", 0.2, [](const Resumed& c) { return group_count(c) > 1; }},
-                 {"settings that are not the defaults", 0.5,
+                 {"settings that are not the defaults", 0.45,
                   [](const Resumed& c) { return c.settings > 0; }},
                  {"a parameter that has no state yet", 0.04,
                   [](const Resumed& c) {

@@ -140,7 +140,7 @@ Scenario disagreements_are_reported() {
       .program = program,
       .checks = {every_rank_receives_the_sentence, the_call_with_one_argument_succeeds,
                  the_average_is_not_counted},
-      .labels = {{"three ranks and more", 0.5, has_three_ranks<Disagreeing>},
+      .labels = {{"three ranks and more", 0.45, has_three_ranks<Disagreeing>},
                  {"another argument on rank 0", 0.1,
                   [](const Disagreeing& c) { return odd_rank(c) == 0; }}},
   });

@@ -250,7 +250,7 @@ Scenario is_one_process() {
                  {"a schedule", 0.4,
                   [](const Loop& c) { return c.schedule != RateSchedule::constant; }},
                  {"a window of no_sync", 0.25, [](const Loop& c) { return c.micro_batches > 1; }},
-                 {"several param groups", 0.3, [](const Loop& c) { return group_count(c) > 1; }},
+                 {"several param groups", 0.25, [](const Loop& c) { return group_count(c) > 1; }},
                  {"settings that are not the defaults", 0.5,
                   [](const Loop& c) { return c.settings > 0; }},
                  {"an optimizer with state", 0.5,

@@ -117,7 +117,7 @@ std::vector<Label<ProgramSpec>> labels() {
            return step.op == Op::load || step.op == Op::renew || step.op == Op::convert;
          });
        }},
-      {"a replica after another one", 0.07,
+      {"a replica after another one", 0.05,
        [](const ProgramSpec& c) {
          return has_step(c, [](const Step& step) { return step.op == Op::wrap; });
        }},
