@@ -28,6 +28,9 @@ bool is_passed_on(const std::string& path) {
 bool makes_no_difference(const std::string& scenario, const std::string& path) {
   static const std::map<std::string, std::set<std::string>> kOfScenarios{
       {"sampler.partitions_the_dataset", {"through_loader", "batch_size"}},
+      {"sampler.follows_its_program", {"from_group"}},
+      {"checkpoint.resume_is_going_on", {"prefetched"}},
+      {"collectives.give_what_their_names_say", {"descending"}},
       {"accumulation.bare_passes_are_local", {"loss_of"}},
       {"programs.match_single_process",
        {"order_by_rank", "nested", "environment.flushes_denormals", "environment.default_dtype",
