@@ -2,8 +2,8 @@
 those of one process over the same samples, each once where the sampler does not pad, and no rank
 waits for another while it evaluates.
 
-Here: trains a step, then evaluates 1 samples inside no_sync, with gradients enabled. The case:
-world {"size":2}, with_gradients true.
+Here: trains a step, then evaluates 1 sample inside no_sync, with gradients enabled. The case: world
+{"size":2}, with_gradients true.
 
 Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
 It prints what each rank holds beside one process that does what all ranks do, and exits 1 where

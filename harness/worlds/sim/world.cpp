@@ -11,6 +11,7 @@
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
 #include <cfenv>
@@ -120,9 +121,10 @@ class World {
                                                   const std::shared_ptr<TapLog>& log) {
     const auto member =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    // Keys of a group are its own, as in worlds of processes.
+    const auto store = c10::make_intrusive<Store>(store_, scheduler_, kStorePatience);
     return SharedGroup::joined_by(shared_group(log->group(), ranks), member,
-                                  c10::make_intrusive<Store>(store_, scheduler_, kStorePatience),
-                                  log);
+                                  c10::make_intrusive<c10d::PrefixStore>(log->group(), store), log);
   }
 
   SharedGroup::Pointer shared_group(const std::string& name, const std::vector<int>& ranks) {
