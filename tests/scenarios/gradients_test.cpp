@@ -160,7 +160,7 @@ TEST(GradientsMatchSingleProcess, AGradientThatWasNeverRecordedIsNoPass) {
   rank.events.push_back({{0, "wrapped"}, Observation{"x", int64_values({1})}});
   const auto verdict = judge(scenario, {scenario.name, to_json(Training{.world = {.size = 2}})},
                              History({rank, rank}));
-  EXPECT_EQ(verdict.findings.at(0).pattern, "vacuous");
+  EXPECT_EQ(verdict.findings.at(0).pattern, "recorded_less");
 }
 
 }  // namespace
