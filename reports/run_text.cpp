@@ -18,8 +18,12 @@ std::string skipped_text(const Run& run, int64_t skipped) {
   for (const auto& result : run.results)
     if (result.kind == Result::Kind::skip) ++counts[weightiest_reason(result)];
   std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
+  // What was there and could not be judged comes before what was not there.
+  const auto weight = [](const auto& reason) {
+    return std::pair(reason.first.starts_with("not judged"), reason.second);
+  };
   std::stable_sort(reasons.begin(), reasons.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+                   [&](const auto& a, const auto& b) { return weight(a) > weight(b); });
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(kSaid, reasons.size()); ++i)
     parts.push_back(std::to_string(reasons[i].second) + ": " + reasons[i].first);

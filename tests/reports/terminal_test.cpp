@@ -265,6 +265,11 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
   EXPECT_NE(summary(run, {}).find("4 skipped (2: no GPU, 1: a third reason, and 1 more reason)"),
             std::string::npos)
       << summary(run, {});
+  run.results.push_back(of_kind(Result::Kind::skip));
+  run.results.back().refused = {{"not judged: divided", 1}};
+  EXPECT_NE(summary(run, {}).find("5 skipped (1: not judged: divided, 2: no GPU, and 2 more"),
+            std::string::npos)
+      << summary(run, {});
 }
 
 TEST(Terminal, ACanaryThatPassesIsSaidInASentenceWithTheJudgementThatIsBlind) {
