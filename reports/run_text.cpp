@@ -18,7 +18,7 @@ std::string skipped_text(const Run& run, int64_t skipped) {
   for (const auto& result : run.results)
     if (result.kind == Result::Kind::skip) ++counts[weightiest_reason(result)];
   std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
-  // What was there and could not be judged comes before what was not there.
+  // Claims that could not be judged come before those that nothing was there for.
   const auto weight = [](const auto& reason) {
     return std::pair(reason.first.starts_with("not judged"), reason.second);
   };

@@ -258,8 +258,7 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
     run.results.back().refused = {{reason, 3}};
   }
   EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (2: no GPU, 1: needs NCCL)"),
-            std::string::npos)
-      << summary(run, {});
+            std::string::npos);
   run.results.push_back(of_kind(Result::Kind::skip));
   run.results.back().refused = {{"a third reason", 3}};
   EXPECT_NE(summary(run, {}).find("4 skipped (2: no GPU, 1: a third reason, and 1 more reason)"),
@@ -268,8 +267,7 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
   run.results.push_back(of_kind(Result::Kind::skip));
   run.results.back().refused = {{"not judged: divided", 1}};
   EXPECT_NE(summary(run, {}).find("5 skipped (1: not judged: divided, 2: no GPU, and 2 more"),
-            std::string::npos)
-      << summary(run, {});
+            std::string::npos);
 }
 
 TEST(Terminal, ACanaryThatPassesIsSaidInASentenceWithTheJudgementThatIsBlind) {
