@@ -22,6 +22,10 @@ size_t differing_in(const Row& row) {
       bits.begin(), bits.end(), [](const auto& each) { return each.second.size() > 1; }));
 }
 
+Finding remark(const char* pattern, const Row& row, const std::string& what) {
+  return {"", pattern, place_of(row), "parameters of " + row.of + what};
+}
+
 // A rank that came to the row's moment would have recorded parameters that changed there.
 bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
@@ -65,21 +69,19 @@ class Replicas {
         found != averaged_.end() && row.at.phase == "update") {
       if (found->second == row.at)
         judgement.remarks.push_back(
-            {"", "averaged_between_updates", place_of(row),
-             "parameters of " + row.of +
-                 " differ between the ranks after updates, and the program averages them in "
-                 "between, as local SGD does: not compared after updates"});
+            remark("averaged_between_updates", row,
+                   " differ between the ranks after updates, and the program averages them in "
+                   "between, as local SGD does: not compared after updates"));
       return;
     }
     const auto forward = row.at.phase == "update" ? forward_after(at) : std::nullopt;
     if (forward ? !difference_in(*forward, "") : put_right_.contains(row.of) && is_last(at)) {
       if (put_right_.insert(row.of).second)
         judgement.remarks.push_back(
-            {"", "equal_before_the_forward", place_of(row),
-             "parameters of " + row.of +
-                 " differ between the ranks after updates, and a collective of the program makes "
-                 "them the same before the next forward, as where each rank updates a part of "
-                 "them: compared in that forward"});
+            remark("equal_before_the_forward", row,
+                   " differ between the ranks after updates, and a collective of the program makes "
+                   "them the same before the next forward, as where each rank updates a part of "
+                   "them: compared in that forward"));
       return;
     }
     if (forward && differing_in(*forward) < differing_in(row)) {
@@ -89,18 +91,16 @@ class Replicas {
     if (row.at.phase == "forward" && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
-            {"", "back_at_the_update", place_of(row),
-             "parameters of " + row.of +
-                 " differed between the ranks in a forward, and no longer after the update: "
-                 "they were swapped or moved for that forward alone"});
+            remark("back_at_the_update", row,
+                   " differed between the ranks in a forward, and no longer after the update: "
+                   "they were swapped or moved for that forward alone"));
       return;
     }
     if (finding->pattern != "other_shape") finding->details += unknown_to_the_wrapper(run_, row);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
           "cause: ranks update on their own, and the program sends them what others updated, but "
-          "not "
-          "all of it");
+          "not all of it");
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
   }

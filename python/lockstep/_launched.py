@@ -4,10 +4,8 @@ from __future__ import annotations
 import datetime
 import os
 import pickle
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +15,8 @@ import torch.distributed as dist
 from . import _calls, _rank
 from ._rank import Task
 from ._state import State
-from ._verdict import RankEnd, Verdict, is_stuck, judge, patience
-from ._worlds import GRACE_SECONDS, LOOK_SECONDS
+from ._verdict import GRACE_SECONDS, Patience, RankEnd, Verdict, is_stuck, judge, stack_of_thread
+from ._worlds import LOOK_SECONDS
 
 c10d: Any = dist.distributed_c10d
 POST_SECONDS = 10.0  # For a rank that has passed its deadline to say so.
@@ -58,8 +56,7 @@ class LaunchedWorld:
             threading.Event().wait()  # The thread that watches has given this rank up, and ends the process.
         has_ended.set()
         watch.join()
-        if before.differences(State()):
-            before.apply()
+        before.restore()
         if outcome.kind == "failed":
             self._leave()  # Ranks that wait for this one see its connections end.
         verdict = judge(self._all_ends(begun + timeout + GRACE_SECONDS + POST_SECONDS, timeout))
@@ -111,19 +108,14 @@ class LaunchedWorld:
 
     def _watch(self, name: str, timeout: float, has_ended: threading.Event) -> None:
         """Ends this process where its test passes the deadline, or cannot end any more since another rank has."""
-        deadline, until, grace = time.monotonic() + timeout, None, GRACE_SECONDS
+        patience = Patience(timeout)
         while not has_ended.wait(LOOK_SECONDS):
             ends = self._ends()
             own = ends[self.rank]
             own.progress = self.progress.read(self.rank)
-            if not is_stuck(ends):
-                until = None
-            elif until is None:
-                grace = GRACE_SECONDS + patience(ends, timeout)
-                until = min(deadline, time.monotonic() + grace)
-            if time.monotonic() < (until or deadline):
+            if not patience.is_over(ends):
                 continue
-            own.seconds, own.stack = timeout if until is None else grace, stack_of_main_thread()
+            own.seconds, own.stack = patience.seconds(), stack_of_thread(threading.main_thread().ident or 0, "Current thread")
             if self._post(own, is_last=True):
                 self._give_up(name, timeout)
 
@@ -133,10 +125,3 @@ class LaunchedWorld:
             self.report("\n".join([name, *verdict.notes()]))
         self.close()
         os._exit(1)
-
-
-def stack_of_main_thread() -> str:
-    """As faulthandler has it."""
-    thread = threading.main_thread().ident or 0
-    lines = [f'  File "{each.filename}", line {each.lineno} in {each.name}' for each in reversed(traceback.extract_stack(sys._current_frames()[thread]))]
-    return "\n".join([f"Current thread 0x{thread:016x} (most recent call first):", *lines])

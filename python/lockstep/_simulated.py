@@ -15,7 +15,6 @@ import struct
 import sys
 import threading
 import time
-import traceback
 import types
 import warnings
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from ._generators import Generators
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
-from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words
+from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words, stack_of_thread
 from ._worlds import Lookup, state_of_ranks
 
 SIZE_MAX = 1024
@@ -147,20 +146,14 @@ class Turns:
             raise type(name, (Exception,), {})(text)  # Its peers see it leave.
 
     def stack(self, rank: int) -> str:
-        """Returns the stack of a frozen rank, innermost call first as faulthandler has it."""
-        frame = sys._current_frames().get(self.ranks[rank].thread)
-        if frame is None:
-            return ""
-        lines = [f'  File "{each.filename}", line {each.lineno} in {each.name}' for each in reversed(traceback.extract_stack(frame))]
-        return "\n".join([f"Thread 0x{self.ranks[rank].thread:016x} (most recent call first):", *lines])
+        """Returns the stack of a frozen rank."""
+        return stack_of_thread(self.ranks[rank].thread, "Thread")
 
 
 def run_here(turns: Turns, before: State, others: set[str], connection: Connection) -> bool:
     """Runs a world in this process, beside `others`, and sends how each rank ended. Whether this process can run another one."""
     report = simulate(turns)
-    left_behind, started = before.differences(State()), sorted(running() - others)
-    if left_behind:
-        before.apply()
+    left_behind, started = before.restore(), sorted(running() - others)
     for rank, of_rank in enumerate(turns.ranks):
         outcome, printed = turns.outcomes[rank], {name: stream.so_far() for name, stream in of_rank.printed.items()}
         if outcome is None and report["ranks"][rank]["ending"] == "threw":  # Outside of its test, such as in the making of its group.

@@ -101,6 +101,13 @@ class State:
         found += ["a timer that runs"] * after.has_timer
         return found
 
+    def restore(self) -> list[str]:
+        """Makes this process's state the same, and returns what was another one."""
+        found = self.differences(State())
+        if found:
+            self.apply()
+        return found
+
     def settle(self) -> State:
         """Makes this process's state the same, and returns its own."""
         own = State()

@@ -5,6 +5,9 @@ import os
 import pickle
 import re
 import signal
+import sys
+import time
+import traceback
 import unittest
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 from ._calls import ranks_of
 from ._rank import OURS, RANK_FILE, SUCCEEDED, Outcome
 
+GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
 DISAGREEMENTS = {"skipped": "is skipped", "xfailed": "fails as expected", "rejected": "has this example, which assume() or reject() refuses"}
 
 
@@ -96,6 +100,39 @@ def patience(ends: list[RankEnd], most: float) -> float:
     """The seconds after which the last of the waiting ranks is ended by a timeout of its group that is shorter than the test's."""
     timeouts = [end.progress.get("timeout", most) for end in ends if end.is_open() and end.progress.get("state") == "waits"]
     return max((seconds for seconds in timeouts if seconds < most), default=0.0)
+
+
+class Patience:
+    """How long the ranks of a test are waited for: to its deadline, or a moment behind what keeps it from passing."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout, self.deadline = timeout, time.monotonic() + timeout
+        self.until: float | None = None
+        self.grace = GRACE_SECONDS
+
+    def left(self) -> float:
+        return max(0.0, (self.until or self.deadline) - time.monotonic())
+
+    def is_over(self, ends: list[RankEnd]) -> bool:
+        if not is_stuck(ends):
+            self.until = None
+        elif self.until is None:
+            self.grace = GRACE_SECONDS + patience(ends, self.timeout)
+            self.until = min(self.deadline, time.monotonic() + self.grace)
+        return self.left() == 0
+
+    def seconds(self) -> float:
+        """Returns how long ranks that did not end were waited for."""
+        return self.timeout if self.until is None else self.grace
+
+
+def stack_of_thread(thread: int, title: str) -> str:
+    """Returns a thread's calls, innermost first as faulthandler has them; nothing of a thread that is not there."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return ""
+    lines = [f'  File "{each.filename}", line {each.lineno} in {each.name}' for each in reversed(traceback.extract_stack(frame))]
+    return "\n".join([f"{title} 0x{thread:016x} (most recent call first):", *lines])
 
 
 def first_line(text: str, most: int = 160) -> str:

@@ -5,7 +5,6 @@ import atexit
 import functools
 import os
 import pickle
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Union
@@ -16,12 +15,11 @@ from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
-from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge, patience
+from ._verdict import Patience, RankEnd, Verdict, died_of, judge
 
 if TYPE_CHECKING:
     from ._simulated import KeptHost
 
-GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
 CHECK = "check"  # What a kept rank is sent in place of a test, to use its group.
@@ -54,24 +52,18 @@ class World:
     def watch(self, timeout: float) -> list[RankEnd]:
         """How each rank's test ended, once all have or those that have not will not."""
         ends = [RankEnd() for _ in self.ranks]
-        deadline, until, grace = time.monotonic() + timeout, None, GRACE_SECONDS
+        patience = Patience(timeout)
         while any(end.is_open() for end in ends):
-            now = time.monotonic()
-            self._receive(ends, max(0.0, min(LOOK_SECONDS, (until or deadline) - now)))
+            self._receive(ends, min(LOOK_SECONDS, patience.left()))
             for rank, end in enumerate(ends):
                 end.progress = self.progress.read(rank)
-            if not is_stuck(ends):
-                until = None
-            elif until is None:
-                grace = GRACE_SECONDS + patience(ends, timeout)
-                until = min(deadline, time.monotonic() + grace)
-            if time.monotonic() >= (until or deadline):
+            if patience.is_over(ends):
                 break
         late = [process for process, end in zip(self.ranks, ends) if end.is_open()]
         ask_for_stacks(late)
         for process, end in zip(self.ranks, ends):
             end.stack, end.printed = process.stack(), process.printed()
-            end.seconds = timeout if until is None else grace
+            end.seconds = patience.seconds()
         return ends
 
     def _receive(self, ends: list[RankEnd], seconds: float) -> None:
@@ -143,9 +135,7 @@ class KeptWorld(World):
             outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
             started = sorted(running() - others)
             has_group = dist.is_initialized()
-            changed = before.differences(State())
-            if changed:
-                before.apply()
+            changed = before.restore()
             outcome.left_behind = changed + started + ([] if has_group else ["no default group"])
             outcome.is_usable = has_group and not started
             connection.send(outcome)

@@ -27,7 +27,7 @@ TEST(OwnData, FindThatRanksListTheSameFilesInAnotherOrder) {
   }
 }
 
-// A stream that is told of another epoch deals the same batches, or others.
+// A stream whose epoch is set deals the same batches, or others.
 TEST(OwnData, FindAStreamWhoseWorkersKeepTheFirstEpoch) {
   for (const bool is_stale : {true, false}) {
     auto run = right_run();
