@@ -1,5 +1,6 @@
 """Checks what golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
 
+import contextlib
 import fcntl
 import glob
 import json
@@ -261,8 +262,8 @@ class Ending(ProgramCase):
 
     def test_a_rank_killed_by_hand_is_a_crash(self):
         process = self.start_waiting("--cases", "1")
-        self.wait_until(lambda: len(self.ranks(process)) >= 2, process)
-        os.kill(self.ranks(process)[-1], signal.SIGKILL)
+        self.wait_until(lambda: self.process_of_rank(1), process)
+        os.kill(self.process_of_rank(1), signal.SIGKILL)
         self.wait_until(lambda: any(event["event"] == "verdict" for event in self.events()), process)
         self.release()
         status, out, _ = self.finish(process)
@@ -272,28 +273,32 @@ class Ending(ProgramCase):
         self.assertIn("was ended by SIGKILL", first["text"])
         self.assertIn("FLAKY", out, "nobody killed the second play")
 
-    def ranks(self, runner):
-        """The processes whose parent is a server, that is, a child of the runner."""
-        found = []
-        for process in marked(self.mark):
-            try:
-                if parent_of(process) != runner.pid and parent_of(parent_of(process)) == runner.pid:
-                    found.append(process)
-            except OSError:  # It has ended since.
-                continue
-        return found
+    def process_of_rank(self, rank):
+        """What a rank of toys.wait leaves beside the pipe before it waits; None until the whole line is there."""
+        try:
+            with open("%s rank%d" % (self.pipe, rank), encoding="ascii") as file:
+                line = file.read()
+        except FileNotFoundError:
+            return None
+        return int(line) if line.endswith("\n") else None
 
     def test_a_server_killed_by_hand_is_inconclusive(self):
         process = self.start_waiting()
-        servers = [child for child in marked(self.mark)
-                   if child != process.pid and parent_of(child) == process.pid]
-        for server in servers:
+        for server in self.children_of(process):
             os.kill(server, signal.SIGKILL)
         status, out, _ = self.finish(process)
         self.assertEqual(status, 3, out)
         self.assertIn("? The tier must play the case", out)
         shutil.rmtree(self.temporary)  # A killed server tidies nothing up.
         os.mkdir(self.temporary)
+
+    def children_of(self, runner):
+        found = []
+        for process in marked(self.mark):
+            with contextlib.suppress(OSError):  # It may have ended since.
+                if parent_of(process) == runner.pid:
+                    found.append(process)
+        return found
 
 
 if __name__ == "__main__":
