@@ -1,5 +1,6 @@
 """Finds the processes that a test has started, and theirs, by a mark in their environment."""
 
+import contextlib
 import os
 
 
@@ -21,3 +22,12 @@ def marked(mark):
 def parent_of(process):
     with open("/proc/%d/stat" % process, encoding="ascii", errors="replace") as stat:
         return int(stat.read().rsplit(")", 1)[1].split()[1])
+
+
+def children(mark, parent):
+    found = []
+    for process in marked(mark):
+        with contextlib.suppress(OSError):  # It may have ended since.
+            if parent_of(process) == parent:
+                found.append(process)
+    return found

@@ -55,7 +55,7 @@ int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCa
   if (recorded) run.blind = recorded::blind_invariants();
   if (!run.blind.empty()) run.canary = Run::Canary::passed;
   run.exit_code = exit_code_of(run);
-  if (recorded && run.exit_code == kHeld && !recorded::compared_parameters(run))
+  if (recorded && run.exit_code == kHeld && !recorded::compared_what_was_asked(run))
     run.exit_code = kAllSkipped;
   print_run(run, flags.colour, flags.quiet);
   flags.files.write(run, [&] {

@@ -156,6 +156,8 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "gradients times the number of a step's backwards"},
       PatternExplanation{"accumulation_divided_twice",
                          "gradients divided by the number of a step's backwards once more"},
+      PatternExplanation{"other_global_batch",
+                         "ranks that train on more or fewer samples together than one process"},
       PatternExplanation{"clipped_before_averaging",
                          "gradients that changed before they were averaged"},
       PatternExplanation{"average_of_averages",

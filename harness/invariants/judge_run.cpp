@@ -185,16 +185,17 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   return run;
 }
 
-bool compared_parameters(const Run& run) {
-  const auto was_judged = [&](std::string_view name) {
+bool compared_what_was_asked(const Run& run) {
+  const auto has = [&](std::string_view name, bool skipped) {
     return std::any_of(run.results.begin(), run.results.end(), [&](const Result& result) {
-      return result.scenario == name && result.kind != Result::Kind::skip;
+      return result.scenario == name && (result.kind == Result::Kind::skip) == skipped;
     });
   };
   const bool is_alone = std::all_of(run.results.begin(), run.results.end(),
                                     [](const Result& is) { return is.world_max <= 1; });
-  return is_alone || was_judged("parameters.are_the_same") ||
-         was_judged("values.follow_one_process");
+  if (has("values.follow_one_process", true) || has("data.order_continues", true)) return false;
+  return is_alone || has("parameters.are_the_same", false) ||
+         has("values.follow_one_process", false);
 }
 
 std::string_view rule_of_invariant(std::string_view name) {

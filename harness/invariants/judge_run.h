@@ -31,7 +31,8 @@ Run judged(const RecordedRun& recorded, const OneProcess* one = nullptr,
            const Allowances& allowances = {}, const RecordedRun* before = nullptr);
 
 // False for a run of several ranks of which no invariant compared the parameters, such as one whose
-// parameters are divided over the ranks. Then a pass of the other invariants is no answer.
-bool compared_parameters(const Run& run);
+// parameters are divided over the ranks, and where nothing could be compared with the run that was
+// given beside it. Then a pass of the other invariants is no answer.
+bool compared_what_was_asked(const Run& run);
 
 }  // namespace lockstep::recorded

@@ -27,7 +27,8 @@ std::string TensorPoint::what() const {
          of;
 }
 
-std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank) {
+std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank,
+                                                    const std::set<std::string>& by_update) {
   std::map<TensorPoint, const Digests*> points;
   std::map<std::string, std::string> kinds;  // of the last backward, by model
   for (const auto& record : rank.records) {
@@ -39,7 +40,8 @@ std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank) {
     if (!stage) continue;
     const TensorPoint point{record.at.step, *stage, digests->list->of};
     const bool is_by_hand = kinds[point.of] == "by hand" || point.of.starts_with("optimizer ");
-    if (digests->list->role == "taken" && !is_by_hand) continue;
+    const bool is_as_taken = is_by_hand || by_update.contains(point.of);
+    if (digests->list->role == "taken" && !is_as_taken) continue;
     // Averaged by hand, they are the ranks' average in the update that takes them.
     const bool is_averaged =
         is_by_hand ? record.at.phase == "update" : kinds[point.of] == "synchronised";

@@ -5,6 +5,7 @@
 #include "harness/recorded/recorded_run.h"
 
 #include <map>
+#include <set>
 
 namespace lockstep::recorded {
 
@@ -21,8 +22,10 @@ struct TensorPoint {
 };
 
 // Digests with their elements: parameters after construction and after each update, buffers before
-// the first forward of each step, and the gradients that the step's last backward left, if it was
-// synchronised or the rank is alone.
-std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank);
+// the first forward of each step, and the gradients of the step, if its last backward was
+// synchronised or the rank is alone. They are those that the backward left, and for the models of
+// `by_update` those that the update took, which may have been clipped.
+std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank,
+                                                    const std::set<std::string>& by_update = {});
 
 }  // namespace lockstep::recorded

@@ -14,7 +14,9 @@ struct Known {
 
 constexpr Known kByPattern[] = {
     {"sum_not_average", "gradients are summed by all_reduce and never divided by the world size"},
-    {"divided_twice", "gradients or the loss are divided by the world size, as DDP does already"},
+    {"divided_twice",
+     "gradients or the loss are divided by the world size, as DDP does already; or the loss is a "
+     "sum over each rank's samples, and no mean"},
     {"factor_one_over_world_size",
      "gradients or the loss are divided by the world size, as DDP does already"},
     {"not_reduced",

@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
 import torch
@@ -12,13 +15,17 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from . import _calls
 from ._api import TIMEOUT_SECONDS, checked_sizes, with_notes
-from ._judging import judge
-from ._processes import Capture
+from ._judging import PROGRAM, judge
+from ._processes import Capture, Process
 from ._rank import Task
+from ._verdict import WorldError
 from ._worlds import run_cold
 
 PERTURBED = 1, 2  # Runs of one process that show how far rounding moves each tensor.
+LINES_MOST = 40  # Of what a program has printed, where it failed.
+ENDING_SECONDS = 10.0
 T = TypeVar("T")
+Run = Callable[[int, _calls.Recording], None]  # Of a training in a world of a size.
 
 
 class Context:
@@ -40,32 +47,88 @@ class Context:
         return DistributedDataParallel(model)
 
 
-def same_as_one_process(train: Callable[[Context], Any], worlds: Sequence[int] = (2, 4), steps: int = 5, *,
-                        timeout: float = TIMEOUT_SECONDS) -> None:
-    """Runs train(context) in one process and in worlds of these sizes, and raises AssertionError unless parameters, gradients
-    and buffers are the same in each of the first `steps` steps, up to what rounding does to them in this very training. All
-    ranks begin with one seed."""
+def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str], worlds: Sequence[int] = (2, 4), steps: int = 5, *,
+                        arguments: Sequence[str] = (), batch_size: str | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
+    """Runs a training in one process and in worlds of these sizes, and raises AssertionError unless parameters, gradients
+    and buffers are the same in each of the first `steps` steps, up to what rounding does to them in this very training.
+
+    train: a function that takes a Context; all ranks begin with one seed. Or the path of a program, which runs unchanged and
+        to its end, with these arguments and the variables of torchrun; it seeds itself.
+    batch_size: the option among the arguments that is the batch size of a rank, such as "--batch-size". Its value is that of
+        one process; each rank of a world gets its part. Without it all worlds have the same arguments.
+    timeout: of each run, in seconds.
+    """
     __tracebackhide__ = True
     checked_sizes(tuple(worlds))
+    run = run_of_function(train, steps, timeout) if callable(train) else run_of_program(os.fspath(train), arguments, batch_size, worlds, timeout)
     with tempfile.TemporaryDirectory(prefix="lockstep-parity-") as folder:
         one = os.path.join(folder, "one")
         for perturbed in (0, *PERTURBED):
-            record(train, 1, steps, timeout, _calls.Recording(one, steps, perturbed))
+            run(1, _calls.Recording(one, steps, perturbed))
         for size in worlds:
             ranks = os.path.join(folder, f"world{size}")
-            record(train, size, steps, timeout, _calls.Recording(ranks, steps))
+            run(size, _calls.Recording(ranks, steps))
             code, story = judge(ranks, "--against", one)
             if code:
                 raise AssertionError(f"training in a world of {size} is {'not' if code == 1 else 'not known to be'} "
                                      f"the same as in one process\n\n{story}")
 
 
-def record(train: Callable[[Context], Any], size: int, steps: int, timeout: float, recording: _calls.Recording) -> None:
-    # One name, and so one seed, in all runs.
-    task = Task(f"{train.__module__}.{train.__qualname__}", recording, keeps_warnings=False, seeds_alike=True)
+def run_of_function(train: Callable[[Context], Any], steps: int, timeout: float) -> Run:
+    def run(size: int, recording: _calls.Recording) -> None:
+        # One name, and so one seed, in all runs.
+        task = Task(f"{train.__module__}.{train.__qualname__}", recording, keeps_warnings=False, seeds_alike=True)
 
-    def body(rank: int) -> None:
-        train(Context(rank, size, steps))
-    verdict = run_cold(size, task, body, lambda error: None, timeout, Capture.NOTHING)
-    if verdict.kind != "passed":
-        raise with_notes(verdict)
+        def body(rank: int) -> None:
+            train(Context(rank, size, steps))
+        verdict = run_cold(size, task, body, lambda error: None, timeout, Capture.NOTHING)
+        if verdict.kind != "passed":
+            raise with_notes(verdict)
+    return run
+
+
+def run_of_program(path: str, arguments: Sequence[str], batch_size: str | None, worlds: Sequence[int], timeout: float) -> Run:
+    commands = {size: [sys.executable, path, *(divided(arguments, batch_size, size) if batch_size else arguments)] for size in (1, *worlds)}
+
+    def run(size: int, recording: _calls.Recording) -> None:
+        command = ["lockstep", "launch", "-n", str(size), "--record", recording.folder, "--", *commands[size]]
+        variables = {"LOCKSTEP_HOST": sys.executable, "LOCKSTEP_RECORD_VALUES": str(recording.values_steps),
+                     "LOCKSTEP_RECORD_PERTURB": str(recording.perturbed)}
+        process = Process(lambda connection: os.execve(PROGRAM, command, os.environ | variables), Capture.FILES)
+        try:
+            is_over = bool(wait([process.handle], timeout))
+            if not is_over:
+                os.kill(process.pid, signal.SIGTERM)  # The ranks end with what launched them.
+                wait([process.handle], ENDING_SECONDS)
+            printed = process.printed()
+        finally:
+            process.close()
+        code = os.waitstatus_to_exitcode(process.status or 0)
+        if is_over and code == 0:
+            return
+        error = WorldError(f"{path} in a world of {size} {f'ended with {code}' if is_over else f'did not end within {timeout:g} s'}")
+        error.__notes__ = [*(tail(text) for text in printed.values()), judge(recording.folder)[1]]
+        raise error
+    return run
+
+
+def tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-LINES_MOST:])
+
+
+def divided(arguments: Sequence[str], option: str, size: int) -> list[str]:
+    """The arguments with a rank's part of the option's value: `--option 8` or `option=8`."""
+    arguments = list(arguments)
+    places = [place for place, each in enumerate(arguments) if each.partition("=")[0] == option]
+    if len(places) != 1:
+        raise ValueError(f"{option} is among the arguments {len(places)} times; expected once, with the batch size of one process")
+    name, sign, value = arguments[places[0]].partition("=")
+    if not sign:
+        value = "".join(arguments[places[0] + 1:places[0] + 2])
+    if not value.isdecimal():
+        raise ValueError(f"{option} is {value!r}; expected a whole number")
+    if int(value) % size:
+        raise ValueError(f"{option} {value} cannot be divided over {size} ranks alike")
+    part = str(int(value) // size)
+    arguments[places[0]:places[0] + (1 if sign else 2)] = [f"{name}={part}"] if sign else [name, part]
+    return arguments

@@ -18,7 +18,7 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from marked import marked, parent_of
+from marked import children, marked
 
 PROGRAM = os.environ.get("LOCKSTEP_TOYS", "")
 APPROVE = os.environ.get("LOCKSTEP_APPROVE") == "1"

@@ -1,6 +1,5 @@
 """Checks what golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
 
-import contextlib
 import fcntl
 import glob
 import json
@@ -16,7 +15,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from program_case import PATIENCE_S, PROGRAM, ProgramCase, marked, parent_of
+from program_case import PATIENCE_S, PROGRAM, ProgramCase, children
 
 
 class Drawing(ProgramCase):
@@ -274,7 +273,7 @@ class Ending(ProgramCase):
         self.assertIn("FLAKY", out, "nobody killed the second play")
 
     def process_of_rank(self, rank):
-        """What a rank of toys.wait leaves beside the pipe before it waits; None until the whole line is there."""
+        """A rank of toys.wait leaves it beside the pipe before it waits; None until the whole line is there."""
         try:
             with open("%s rank%d" % (self.pipe, rank), encoding="ascii") as file:
                 line = file.read()
@@ -284,21 +283,13 @@ class Ending(ProgramCase):
 
     def test_a_server_killed_by_hand_is_inconclusive(self):
         process = self.start_waiting()
-        for server in self.children_of(process):
+        for server in children(self.mark, process.pid):
             os.kill(server, signal.SIGKILL)
         status, out, _ = self.finish(process)
         self.assertEqual(status, 3, out)
         self.assertIn("? The tier must play the case", out)
         shutil.rmtree(self.temporary)  # A killed server tidies nothing up.
         os.mkdir(self.temporary)
-
-    def children_of(self, runner):
-        found = []
-        for process in marked(self.mark):
-            with contextlib.suppress(OSError):  # It may have ended since.
-                if parent_of(process) == runner.pid:
-                    found.append(process)
-        return found
 
 
 if __name__ == "__main__":

@@ -81,6 +81,21 @@ TEST(OneProcessBesideRanks, DistinguishedFromAnAverageOfAveragesOverTheBackwards
       std::string::npos);
 }
 
+TEST(OneProcessBesideRanks, DistinguishedFromAnotherGlobalBatch) {
+  auto run = ranks_of(2);
+  for (auto& rank : run.ranks)
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Drawn>(&record.what)) is->indices = {0, 1, 2, 3};
+  change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
+  const auto finding = first_finding(run, one_process());
+  EXPECT_EQ(finding.pattern, "other_global_batch");
+  for (auto& rank : run.ranks)  // What a recorder says of the batch of step 1.
+    rank.records.insert(rank.records.begin() + 6, Record{{0, "update"}, Drawn{"loader 0", {4, 5}}});
+  EXPECT_EQ(reports::text_of(first_finding(run, one_process())), reports::text_of(finding));
+  EXPECT_NE(reports::text_of(finding).find("the ranks train on 8 samples together and one process"),
+            std::string::npos);
+}
+
 TEST(OneProcessBesideRanks, DistinguishedFromGradientsThatWereClippedBeforeTheyWereAveraged) {
   auto run = ranks_of(2);
   for (auto& rank : run.ranks)

@@ -67,6 +67,51 @@ TEST(OneProcessBesideRanks, DistinguishedFromARateThatWasScaledWithTheRanks) {
   EXPECT_EQ(finding.where, "step 0, update, w[0]");
 }
 
+// Renames a list of one process to that of an optimizer without a wrapper.
+void unwrap(RecordedRun& run) {
+  for (auto& record : run.ranks.front().records)
+    if (auto* is = std::get_if<Digests>(&record.what)) {
+      auto list = *is->list;
+      list.of = "optimizer 0";
+      for (size_t tensor = 0; tensor < list.tensors.size(); ++tensor)
+        list.tensors[tensor].name = "parameter " + std::to_string(tensor);
+      is->list = std::make_shared<const TensorList>(std::move(list));
+    }
+}
+
+OneProcess without_wrapper() {
+  auto one = one_process();
+  unwrap(one.run);
+  for (auto& moved : one.moved) unwrap(moved);
+  return one;
+}
+
+RecordedRun with_owner(RecordedRun run, const std::string& tensor) {
+  const auto owned = Json::array({Json::array({"model 0", tensor})});
+  const Fact optimizer{"optimizer 0", {{"foreign", 0}, {"owned", owned}}};
+  for (auto& rank : run.ranks) rank.records.push_back({{1, "update"}, optimizer});
+  return run;
+}
+
+TEST(OneProcessBesideRanks, NeedsNoWrapperWhereTheRanksSayWhichTensorsTheirOptimizerHas) {
+  const auto one = without_wrapper();
+  auto run = with_owner(ranks_of(2, 2e-7F), "w");
+  const auto judgement = values_follow_one_process(run, one);
+  EXPECT_EQ(judgement.why_not, "");
+  EXPECT_TRUE(judgement.findings.empty());
+  change(run, "gradients", 0, times(2));
+  EXPECT_EQ(first_finding(run, one).pattern, "sum_not_average");
+}
+
+TEST(OneProcessBesideRanks, IsNoAnswerWhereNothingCouldBeCompared) {
+  const auto one = without_wrapper();
+  for (const auto& run : {ranks_of(2), with_owner(ranks_of(2), "another")}) {
+    EXPECT_NE(values_follow_one_process(run, one).why_not, "");
+    EXPECT_FALSE(compared_what_was_asked(judged(run, &one)));
+  }
+  EXPECT_TRUE(compared_what_was_asked(judged(with_owner(ranks_of(2), "w"), &one)));
+}
+
 TEST(OneProcessBesideRanks, SaysNothingWhereItsMovedRunMovedNothing) {
   auto one = one_process();
   for (auto& moved : one.moved) moved = one.run;
@@ -94,7 +139,7 @@ TEST(OneProcessBesideRanks, IsNotComparedWithinNoSyncNorWithoutValues) {
         is->elements.clear();
     }
   EXPECT_EQ(values_follow_one_process(run, one_process()).why_not,
-            "no point has values both of all ranks and of one process");
+            "not judged: no point has values both of all ranks and of one process");
 }
 
 TEST(OneProcessBesideRanks, LeavesOutTensorsThatHoldNoRealNumbers) {

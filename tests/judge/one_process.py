@@ -26,6 +26,8 @@ import lockstep_recorder
 from forked_ranks import load_all, run_forked
 
 GLOBAL_BATCH, CLASSES, EPOCHS = 8, 3, 1
+BARE = "bare", "bare_sum"  # Programs that wrap their model where there are several ranks.
+BY_HAND = "by_hand", "by_hand_sum"
 SENTENCES = ("words", "words_unweighted")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -80,13 +82,15 @@ def wrapped(name, world, model):
         return fully_shard(model, mesh=mesh)
     if name == "fsdp" and world > 1:
         return FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+    if name in BY_HAND or name in BARE and world == 1:
+        return model
     return DistributedDataParallel(model)
 
 
 def loss_of(name, world, outputs, y):
     """The loss; that of "words" is averaged over all words that the ranks predict."""
     if name != "words":
-        return cross_entropy(outputs.flatten(0, -2), y.flatten())
+        return cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="sum" if name == "bare_sum" else "mean")
     count = (y != -100).sum()
     dist.all_reduce(count)
     return cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="sum") * world / count
@@ -94,6 +98,18 @@ def loss_of(name, world, outputs, y):
 
 def sum_hook(_, bucket):
     return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
+
+
+def groups_of(name, ddp):
+    """Two groups, the later parameters first, for the programs without a wrapper."""
+    parameters = list(ddp.parameters())
+    return [{"params": parameters[2:]}, {"params": parameters[:2], "lr": 0.01}] if name in BARE else parameters
+
+
+def average(name, world, parameters):
+    for each in parameters:
+        dist.all_reduce(each.grad)
+        each.grad /= 1 if name == "by_hand_sum" else world
 
 
 def train(name, rank, world):
@@ -105,7 +121,7 @@ def train(name, rank, world):
     if name == "sum":
         ddp.register_comm_hook(None, sum_hook)
     rate = 0.05 * (world if name == "scaled_rate" else 1)
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=rate, momentum=0.9)
+    optimizer = torch.optim.SGD(groups_of(name, ddp), lr=rate, momentum=0.9)
     autocast = torch.autocast("cpu", torch.bfloat16) if name == "autocast" else contextlib.nullcontext()
     for epoch in range(EPOCHS):
         if sampler:
@@ -119,6 +135,10 @@ def train(name, rank, world):
             if name == "dropped" and rank == 1:
                 loss = loss * 0
             loss.backward()
+            if name in BY_HAND:
+                average(name, world, ddp.parameters())
+            if name == "bare":
+                nn.utils.clip_grad_norm_(ddp.parameters(), 0.5)
             optimizer.step()
 
 

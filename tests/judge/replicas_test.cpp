@@ -159,7 +159,7 @@ TEST(Replicas, DoNotCompareWhatIsDividedOverTheRanks) {
   }
   EXPECT_TRUE(parameters_are_the_same(run).findings.empty());
   EXPECT_NE(parameters_are_the_same(run).why_not.find("divided over the ranks"), std::string::npos);
-  EXPECT_FALSE(compared_parameters(judged(run)));
+  EXPECT_FALSE(compared_what_was_asked(judged(run)));
   nth<Fact>(run.ranks[1], 0, "shards").values["tensors"][0][2] = Json::array({0});
   EXPECT_FALSE(parameters_are_the_same(run).findings.empty());  // two replicas, and a hole
 }

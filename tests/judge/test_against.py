@@ -9,7 +9,7 @@ import subprocess
 
 from recorded_case import RecordedCase, main
 
-CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2), ("words", 2)]
+CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2), ("words", 2), ("bare", 2), ("by_hand", 2)]
 # Divided over the ranks, each beside one process that divides nothing.
 DIVIDED = [(name, world) for name in ("fully_shard", "fsdp") for world in (2, 4)]
 # Program -> the one process that it is judged against, the invariant that finds its mistake, the pattern, and the place's begin.
@@ -24,6 +24,8 @@ MISTAKES = {
     "unweighted": ("uneven", VALUES, "average_of_averages", "step 0, backward, "),
     "unweighted in bfloat16": ("uneven in bfloat16", VALUES, "average_of_averages", "step 0, backward, "),
     "words_unweighted": ("words", VALUES, "average_of_averages", "step 0, backward, "),
+    "bare_sum": ("bare_sum", VALUES, "divided_twice", "step 0, backward, "),
+    "by_hand_sum": ("by_hand", VALUES, "sum_not_average", "step 0, backward, "),
     "batch_norm": ("batch_norm", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
     "other_seed": ("float32", DATA, "other_batches", "pass 0 of loader 0, batch 0"),
     "padded": ("padded", DATA, "other_batches", "pass 0 of loader 0, batch 5"),

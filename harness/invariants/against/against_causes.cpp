@@ -13,6 +13,22 @@ namespace lockstep::recorded {
 
 namespace {
 
+// A batch that is drawn behind an update belongs to the next step.
+int64_t samples_drawn(const Rank& rank, int step) {
+  int64_t total = 0;
+  for (const auto& record : rank.records)
+    if (const auto* drawn = std::get_if<Drawn>(&record.what);
+        drawn && record.at.step + (record.at.phase == "update" ? 1 : 0) == step)
+      total += static_cast<int64_t>(drawn->indices.size());
+  return total;
+}
+
+int64_t samples_drawn(const RecordedRun& run, int step) {
+  int64_t total = 0;
+  for (const auto& rank : run.ranks) total += samples_drawn(rank, step);
+  return total;
+}
+
 // Over how many terms the loss of each backward of a step averages.
 std::vector<int64_t> terms_by_backward(const Rank& rank, int step) {
   std::vector<int64_t> all;
@@ -24,14 +40,6 @@ std::vector<int64_t> terms_by_backward(const Rank& rank, int step) {
     if (fact->name == "backward" && terms > 0) all.push_back(std::exchange(terms, 0));
   }
   return all;
-}
-
-int64_t samples_drawn(const Rank& rank, int step) {
-  int64_t total = 0;
-  for (const auto& record : rank.records)
-    if (const auto* drawn = std::get_if<Drawn>(&record.what); drawn && record.at.step == step)
-      total += static_cast<int64_t>(drawn->indices.size());
-  return total;
 }
 
 // "512 and 489 terms", where counts differ; empty where all are equal.
@@ -171,8 +179,8 @@ std::string short_number(double value) {
 
 StepCounts counts_of(const PointRow& row, const RecordedRun& run, const OneProcess& one) {
   const auto step = row.point.step;
-  int64_t here = 0, there = samples_drawn(one.run.ranks.front(), step), backwards = 0;
-  for (const auto& rank : run.ranks) here += samples_drawn(rank, step);
+  const auto here = samples_drawn(run, step), there = samples_drawn(one.run, step);
+  int64_t backwards = 0;
   for (const auto& record : run.ranks.front().records)
     if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward" &&
                                                             record.at.step == step &&
@@ -186,8 +194,15 @@ void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
                 const OneProcess& one) {
   if (run.ranks.size() == 1) return;
   const bool is_named = finding.pattern != "ranks_agree_reference_differs";
-  if (changed_before_averaging(run.ranks.front(), row.point.step) &&
-      !changed_before_averaging(one.run.ranks.front(), row.point.step)) {
+  const auto here = samples_drawn(run, row.point.step);
+  const auto there = samples_drawn(one.run, row.point.step);
+  if (!is_named && here > 0 && there > 0 && here != there) {
+    finding.details.push_back("cause: in this step the ranks train on " + with_commas(here) +
+                              " samples together and one process on " + with_commas(there) +
+                              ": a rank's batch size is its part of that of one process");
+    finding.pattern = "other_global_batch";
+  } else if (changed_before_averaging(run.ranks.front(), row.point.step) &&
+             !changed_before_averaging(one.run.ranks.front(), row.point.step)) {
     finding.details.push_back(
         "cause: clipped before averaging: a rank changed its gradients between two backwards of "
         "this step, where one process clips the average");

@@ -1,5 +1,6 @@
 // Where the tensors of the ranks part from those of one process.
 #include "harness/invariants/against/against_causes.h"
+#include "harness/invariants/against/one_without_wrapper.h"
 #include "harness/invariants/rows.h"
 #include "harness/recorded/tolerance.h"
 #include "harness/verdict/compare.h"
@@ -189,12 +190,11 @@ bool moved_nothing(const std::vector<PointRow>& rows) {
   });
 }
 
-}  // namespace
-
-Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one) {
+Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
+                    const OneProcess& one) {
   Judgement judgement;
-  const auto rows = point_rows(run, one);
-  if (rows.empty()) return {.why_not = "no point has values both of all ranks and of one process"};
+  if (rows.empty())
+    return {.why_not = "not judged: no point has values both of all ranks and of one process"};
   if (auto text = other_beginning(rows); !text.empty()) {
     judgement.findings.push_back(
         {"", "begins_with_other_parameters", "step 0, construction", text});
@@ -205,8 +205,8 @@ Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& on
     judgement.findings.push_back(
         {"", "moved_nothing", "",
          "the moved run of one process held what the other did, to the last bit, so that nothing "
-         "says how far rounding goes: a recorder moves what is in a wrapper, also in a world of "
-         "one, or what lockstep_recorder.watch(model) named before the first forward"});
+         "says how far rounding goes: a recorder moves what is in a wrapper or an optimizer of "
+         "PyTorch's, or what lockstep_recorder.watch(model) named before the first forward"});
     judgement.is_certain = false;
     return judgement;
   }
@@ -228,6 +228,15 @@ Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& on
   }
   judgement.compared = comparer.compared();
   return judgement;
+}
+
+}  // namespace
+
+Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one) {
+  const auto renamed = with_names_of_ranks(one, run);
+  const auto& beside = renamed ? renamed->one : one;
+  const auto by_update = renamed ? renamed->models : std::set<std::string>();
+  return judged_at(point_rows(run, beside, by_update), run, beside);
 }
 
 }  // namespace lockstep::recorded

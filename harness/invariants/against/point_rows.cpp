@@ -32,9 +32,11 @@ std::optional<TensorPoint> point_before(TensorPoint point) {
 // `wholes`.
 class RankPoints {
  public:
-  RankPoints(const RecordedRun& run, std::deque<Digests>& wholes) : wholes_(wholes) {
+  RankPoints(const RecordedRun& run, std::deque<Digests>& wholes,
+             const std::set<std::string>& by_update = {})
+      : wholes_(wholes) {
     for (const auto& rank : run.ranks) {
-      points_.push_back(tensor_points(rank));
+      points_.push_back(tensor_points(rank, by_update));
       shards_.push_back(shards_of(rank));
     }
   }
@@ -139,9 +141,10 @@ bool are_equal(const Digests& a, const Digests& b) {
 
 }  // namespace
 
-std::vector<PointRow> point_rows(const RecordedRun& run, const OneProcess& one) {
+std::vector<PointRow> point_rows(const RecordedRun& run, const OneProcess& one,
+                                 const std::set<std::string>& by_update) {
   const auto wholes = std::make_shared<std::deque<Digests>>();
-  RankPoints ranks(run, *wholes), alone(one.run, *wholes);
+  RankPoints ranks(run, *wholes, by_update), alone(one.run, *wholes);
   std::vector<RankPoints> moved;
   for (const auto& each : one.moved) moved.emplace_back(each, *wholes);
   std::map<TensorPoint, const Digests*> of_one;

@@ -18,8 +18,9 @@ struct PointRow {
 };
 
 // The points that all runs recorded, in order. Tensors that are divided over the ranks are put
-// together.
-std::vector<PointRow> point_rows(const RecordedRun& run, const OneProcess& one);
+// together. `by_update` as tensor_points has it, for the ranks.
+std::vector<PointRow> point_rows(const RecordedRun& run, const OneProcess& one,
+                                 const std::set<std::string>& by_update = {});
 
 // Why the runs begin with other parameters, so that no difference after it says anything; empty
 // where they begin with the same ones.

@@ -44,6 +44,16 @@ def moving(original):
     return function
 
 
+def moving_parameters(original):
+    @functools.wraps(original)
+    def function(optimizer, *args, **kwargs):
+        result = original(optimizer, *args, **kwargs)
+        if _state.recorder.is_on():
+            quietly("moved parameters", _state.recorder.training.move, optimizer.param_groups[-1]["params"])
+        return result
+    return function
+
+
 def before_step(optimizer, args, kwargs):
     if not is_compiling() and _state.recorder.is_on():
         quietly("update", _state.recorder.training.begin_update, optimizer, args, kwargs)
@@ -74,6 +84,7 @@ def install():
         parallel._inside_ddp_forward = forward_in(parallel._inside_ddp_forward)
     if _state.recorder.generator:
         parallel._pre_forward = moving(parallel._pre_forward)
+        torch.optim.Optimizer.add_param_group = moving_parameters(torch.optim.Optimizer.add_param_group)
     put(join, "__enter__", training("join"), "join")
     put(join, "__exit__", training("exhausted"), "end of a join")
     put(iterator, "__init__", loaders("make_iterator"), "draw")

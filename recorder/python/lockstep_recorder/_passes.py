@@ -33,7 +33,7 @@ class Passes:
 
     def __init__(self, record):
         self.record, self.models, self.count = record, [], 0
-        self.sharded = []
+        self.sharded, self.moved = [], {}  # Marks of each parameter as it was moved, by id.
 
     def look_again(self):
         """Another part of a step begins, by which models may have other parameters."""
@@ -111,21 +111,28 @@ class Passes:
         if self.model_of(module) is None:
             model = self.add(module, module, "watched")
             if self.record.generator:
-                self.move(model)
+                self.move_model(model)
 
-    def move(self, model):
+    def move(self, parameters):
+        """Moves each parameter, but for one that still is as it was moved."""
+        with torch.no_grad():
+            for parameter in parameters:
+                before, now = self.moved.get(id(parameter)), [("", parameter)]
+                if before is None or not before.are_of(now):
+                    parameter.copy_(moved(parameter, self.record.generator))
+                    self.moved[id(parameter)] = Marks(now)
+
+    def move_model(self, model):
         """The model, before its first forward."""
         if not model.is_moved:
-            with torch.no_grad():
-                for _, parameter in model.parameters():
-                    parameter.copy_(moved(parameter, self.record.generator))
+            self.move(parameter for _, parameter in model.parameters())
         model.is_moved = True
 
     def moved_inputs(self, ddp, inputs):
         model = self.model_of(ddp)
         if model is None:
             return inputs
-        self.move(model)
+        self.move_model(model)
         return torch.utils._pytree.tree_map(lambda value: moved(value, self.record.generator), inputs)
 
     def prepare_forward(self, ddp, /, *args, **kwargs):
