@@ -20,8 +20,6 @@ namespace lockstep::demos::buckets {
 
 namespace {
 
-using reports::counted;
-
 constexpr char kOrderByRank[] = "order_by_rank", kLeftOut[] = "last_bucket_left_out";
 constexpr const char *kBackward = "backward", *kAfter = "after backward", *kArrived = "arrived";
 const std::string kArrives = "arrives: ";  // a record of each gradient, as it does
@@ -184,8 +182,8 @@ Findings each_bucket_is_one_all_reduce(const BucketCase& c, const History& h) {
         return {{"Each bucket must be one all-reduce, in the order of the layout",
                  "another_all_reduce", "pass " + std::to_string(pass),
                  "rank " + std::to_string(rank) + " issued " +
-                     counted(static_cast<int64_t>(all_reduces.size()), "all-reduce") + " for " +
-                     counted(static_cast<int64_t>(layout.buckets.size()), "bucket")}};
+                     counted(all_reduces.size(), "all-reduce") + " for " +
+                     counted(layout.buckets.size(), "bucket")}};
     }
   return {};
 }
@@ -253,7 +251,7 @@ reports::Picture bricks_of(const Pass& pass, const std::string& title) {
     lane.spans.push_back({pass.full(b), pass.launched[b], "waits", reports::Mark::missing});
     ++waiting;
   }
-  const auto all = counted(static_cast<int64_t>(pass.launched.size()), "all-reduce");
+  const auto all = counted(pass.launched.size(), "all-reduce");
   return {
       .title = title,
       .caption = std::to_string(pass.early()) + " of " + all +
@@ -278,8 +276,8 @@ DemoStory show(const BucketCase& c, const History& h) {
   const auto parameters = static_cast<int64_t>(c.settings.sizes.size());
   DemoStory story;
   story.finding = counted(parameters, "gradient") + " travel in " +
-                  counted(static_cast<int64_t>(first.buckets.size()), "all-reduce") +
-                  ", the largest of " + std::to_string(most) + " bytes: " + names_in(first, ", ") +
+                  counted(first.buckets.size(), "all-reduce") + ", the largest of " +
+                  std::to_string(most) + " bytes: " + names_in(first, ", ") +
                   "; in the second pass " + names_in(second, ", ") + ".";
   story.pictures = {
       bricks_of(pass_of(c, h, 0),

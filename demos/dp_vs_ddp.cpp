@@ -237,7 +237,7 @@ reports::Picture table_of(const Compared& c, const History& h) {
     add(number_text(value_of(h, kDdp, kCounted, rank)));
   }
   return {.title = "What each replica, and each rank, does in the last step",
-          .caption = "after " + reports::counted(kSteps, "step") +
+          .caption = "after " + counted(kSteps, "step") +
                      " the first replica's buffer has counted " +
                      number_text(value_of(h, kParallel, kCounted, 0)) + " samples and rank 0's " +
                      number_text(value_of(h, kDdp, kCounted, 0)) + ", one process's " +

@@ -103,7 +103,7 @@ std::optional<Findings> gradients_are_sent_once(const FaultCase& c, const Histor
         return Findings{{"Every gradient must be all-reduced once in a step", "sent_otherwise",
                          "step " + std::to_string(step),
                          "rank " + std::to_string(rank) + " all-reduces " +
-                             reports::counted(sent, "number") + " in step " + std::to_string(step) +
+                             counted(sent, "number") + " in step " + std::to_string(step) +
                              ", for " + std::to_string(kGradients) + " gradients"}};
     }
   return Findings{};
@@ -176,7 +176,7 @@ reports::Picture matrix_of(const FaultCase& c, const History& h) {
   }
   const auto faults = static_cast<int64_t>(all_faults().size());
   return {.title = "Which property catches which fault",
-          .caption = std::to_string(alone) + " of " + reports::counted(faults, "fault") +
+          .caption = std::to_string(alone) + " of " + counted(faults, "fault") +
                      ", the first ones, would escape without the one property that catches them",
           .body = std::move(grid),
           .key = {{reports::Mark::filled, "caught"},

@@ -17,8 +17,6 @@ namespace lockstep::demos::hang {
 
 namespace {
 
-using reports::counted;
-
 constexpr char kSkips[] = "one_rank_skips", kOneMore[] = "one_too_many",
                kOtherSize[] = "other_size";
 
@@ -140,8 +138,7 @@ reports::Picture ladder_of(const HangCase& c, const History& h, const char* run,
     whole += all_done ? 1 : 0;
   }
   return {.title = title,
-          .caption = std::to_string(whole) + " of " +
-                     counted(static_cast<int64_t>(rungs_of(ladder)), "all-reduce") +
+          .caption = std::to_string(whole) + " of " + counted(rungs_of(ladder), "all-reduce") +
                      (whole == 1 ? " was" : " were") + " completed by all ranks",
           .body = std::move(grid),
           .key = {{reports::Mark::missing, "never issued by this rank: the missing rung"},

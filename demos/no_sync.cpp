@@ -20,7 +20,6 @@ namespace lockstep::demos::no_sync {
 
 namespace {
 
-using reports::counted;
 using reports::number_text;
 
 constexpr char kNeverSynced[] = "last_in_no_sync", kLeftOut[] = "no_sync_left_out";
@@ -144,8 +143,7 @@ Findings only_the_last_backward_communicates(const AccumulationCase& c, const Hi
       if ((count > 0) != is_last)
         return {{"Only the backward outside no_sync must all-reduce", "reduced_inside_no_sync",
                  "micro-batch " + std::to_string(m),
-                 "rank " + std::to_string(rank) + " issued " +
-                     counted(static_cast<int64_t>(count), "all-reduce") +
+                 "rank " + std::to_string(rank) + " issued " + counted(count, "all-reduce") +
                      " in the backward of micro-batch " + std::to_string(m) + " of " +
                      std::to_string(c.settings.micro_batches)}};
     }
@@ -197,8 +195,7 @@ DemoStory show(const AccumulationCase& c, const History& h) {
   const auto whole = number_text(average(c, last).value.item<double>());
   DemoStory story;
   story.finding =
-      "After " + counted(last + 1, "backward") + " and " +
-      counted(static_cast<int64_t>(reduces), "all-reduce") + " " +
+      "After " + counted(last + 1, "backward") + " and " + counted(reduces, "all-reduce") + " " +
       (all_equal ? "every rank holds " + held.front() : "the ranks hold " + joined(held, ", ")) +
       ", where one process has " + whole + ".";
   story.pictures = {strip_of(c, h)};

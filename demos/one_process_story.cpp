@@ -131,8 +131,8 @@ reports::Picture curves_of(const TrainingCase& c, const Losses& losses) {
 DemoStory show(const TrainingCase& c, const History& h) {
   auto summary = compared(c, h);
   const auto losses = losses_of(c, h);
-  const auto after = "After " + reports::counted(c.settings.steps, "update") + " in " +
-                     word_of(c.settings.dtype) + " ";
+  const auto after =
+      "After " + counted(c.settings.steps, "update") + " in " + word_of(c.settings.dtype) + " ";
   DemoStory story;
   story.finding = after + std::to_string(c.world.size) +
                   " ranks differ from one process by up to " + short_text(summary.most) +

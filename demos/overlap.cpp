@@ -16,7 +16,6 @@ namespace lockstep::demos::overlap {
 
 namespace {
 
-using reports::counted;
 using reports::Mark;
 
 constexpr char kForwardOrder[] = "forward_order", kAtTheEnd[] = "sent_at_the_end";

@@ -2,6 +2,7 @@
 //
 // The judge is sampler.partitions_the_dataset, whose checks read the same records.
 #include "demos/make.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
@@ -14,8 +15,6 @@
 namespace lockstep::demos::sampler {
 
 namespace {
-
-using reports::counted;
 
 constexpr char kProof[] = "sampler.partitions_the_dataset";
 constexpr char kForgotten[] = "set_epoch_forgotten", kSeedPerRank[] = "seed_per_rank";

@@ -13,7 +13,6 @@
 
 namespace lockstep::demos::scale {
 namespace {
-using reports::counted;
 
 constexpr char kAtTheEnd[] = "sent_at_the_end", kHalves[] = "halves";
 constexpr int kLayers = 8;

@@ -20,7 +20,6 @@ namespace lockstep::demos::uneven {
 
 namespace {
 
-using reports::counted;
 using reports::number_text;
 
 constexpr char kWithoutJoin[] = "without_join", kBeginsAgain[] = "begins_again";
@@ -204,7 +203,7 @@ reports::Picture grid_of(const UnevenCase& c, const History& h) {
   return {.title = "The gradient in each step, and the weight in the end",
           .caption = shadowed == 0
                          ? "every rank takes part in every step"
-                         : counted(static_cast<int64_t>(shadowed), "time") +
+                         : counted(shadowed, "time") +
                                " a rank without an input sends zeros for a step of the others",
           .body = std::move(grid),
           .key = {{reports::Mark::missing, "out of inputs: it sends zeros"},

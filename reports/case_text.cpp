@@ -99,9 +99,7 @@ std::vector<std::string> on_one_line(const std::vector<std::string>& paths) {
   size_t columns = 2 + kLabelColumns, left = by_struct.size();
   for (const auto& [name, fields] : by_struct) {
     const auto text =
-        fields.size() == 1
-            ? fields.front()
-            : name + " (" + counted(static_cast<int64_t>(fields.size()), "field") + ")";
+        fields.size() == 1 ? fields.front() : name + " (" + counted(fields.size(), "field") + ")";
     constexpr size_t kRoomForRest = 14;  // "and 10 more"
     if (columns + width(text) + kRoomForRest > kLineColumns) break;
     columns += width(text) + 3;

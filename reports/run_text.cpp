@@ -82,8 +82,8 @@ std::string scenarios_text(const Run& run) {
   for (const auto& result : run.results) names.insert(result.scenario);
   for (const auto& skip : run.not_finished) names.insert(skip.scenario);
   const auto results = run.results.size() + run.not_finished.size();
-  auto text = counted(static_cast<int64_t>(names.size()), "scenario");
-  if (results > names.size()) text += ", " + counted(static_cast<int64_t>(results), "result");
+  auto text = counted(names.size(), "scenario");
+  if (results > names.size()) text += ", " + counted(results, "result");
   return text;
 }
 
@@ -132,8 +132,8 @@ std::string remarks(const Run& run) {
   if (run.canary == Run::Canary::inconclusive)
     text += "? A scenario that must fail could not be judged: the passes above prove little\n";
   if (!run.not_finished.empty())
-    text += "no result for " + counted(static_cast<int64_t>(run.not_finished.size()), "scenario") +
-            ": " + run.not_finished.front().reason + "\n";
+    text += "no result for " + counted(run.not_finished.size(), "scenario") + ": " +
+            run.not_finished.front().reason + "\n";
   if (!run.missing_shards.empty())
     text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
             NumberSet(run.missing_shards).text() +

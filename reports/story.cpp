@@ -31,8 +31,7 @@ std::string runs_text(const Failure& failure) {
   std::vector<std::string> parts;
   for (const auto& [name, times] : alike)
     parts.push_back(name + (times == 1 ? "" : " " + counted(times, "time")));
-  return "played " + counted(static_cast<int64_t>(failure.plays.size()), "time") + ": " +
-         joined(parts, ", ");
+  return "played " + counted(failure.plays.size(), "time") + ": " + joined(parts, ", ");
 }
 
 std::string read_command(const Result& result, const std::string& program) {

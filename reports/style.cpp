@@ -92,10 +92,6 @@ std::string right_aligned(const std::string& text, size_t columns) {
   return std::string(columns > has ? columns - has : 0, ' ') + text;
 }
 
-std::string counted(int64_t number, const std::string& one) {
-  return with_commas(number) + " " + one + (number == 1 ? "" : "s");
-}
-
 std::string seconds(std::chrono::milliseconds time) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(time.count()) / 1000);

@@ -29,8 +29,7 @@ size_t width(std::string_view text);
 std::string padded(const std::string& text, size_t columns);
 std::string right_aligned(const std::string& text, size_t columns);
 
-std::string counted(int64_t number, const std::string& one);  // "1 case", "1,200 cases"
-std::string seconds(std::chrono::milliseconds time);          // "2.9"
-std::string seed_text(uint64_t seed);                         // "0x5eed42"
+std::string seconds(std::chrono::milliseconds time);  // "2.9"
+std::string seed_text(uint64_t seed);                 // "0x5eed42"
 
 }  // namespace lockstep::reports

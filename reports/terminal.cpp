@@ -38,9 +38,8 @@ int64_t refused_count(const Result& result) {
 std::string refused_text(const Result& result) {
   if (result.refused.empty()) return "";
   return with_commas(refused_count(result)) + " refused (" +
-         (result.refused.size() == 1
-              ? result.refused.begin()->first
-              : counted(static_cast<int64_t>(result.refused.size()), "reason")) +
+         (result.refused.size() == 1 ? result.refused.begin()->first
+                                     : counted(result.refused.size(), "reason")) +
          ")";
 }
 
@@ -52,7 +51,7 @@ std::string signatures_text(const Result& result) {
   int64_t cases = 0;
   for (const auto& [signature, count] : result.signatures) cases += count;
   return with_commas(cases) + " of " + counted(result.judged, "case") + ", " +
-         counted(static_cast<int64_t>(result.signatures.size()), "signature");
+         counted(result.signatures.size(), "signature");
 }
 
 std::string cases_text(const Result& result, const Columns& columns) {
@@ -60,8 +59,7 @@ std::string cases_text(const Result& result, const Columns& columns) {
     return "     " + weightiest_reason(result) +
            (result.refused.size() == 1
                 ? ""
-                : ", and " +
-                      counted(static_cast<int64_t>(result.refused.size()) - 1, "more reason"));
+                : ", and " + counted(result.refused.size() - 1, "more reason"));
   if (!result.signatures.empty()) return "   " + signatures_text(result);
   if (is_failure(result.kind) || result.failure)
     return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +

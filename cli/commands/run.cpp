@@ -9,6 +9,7 @@
 #include "cli/shrinking.h"
 #include "cli/usage.h"
 #include "harness/archive/cut_off.h"
+#include "harness/base/text.h"
 #include "harness/process/single_threaded.h"
 #include "reports/style.h"
 
@@ -65,8 +66,8 @@ void tell_of_cut_off(const std::filesystem::path& out, const std::string& progra
   const auto others = static_cast<int64_t>(cut_off->cases.size()) - 1;
   print_to_stderr("the last run was cut off while " + first.c.scenario + ", case " +
                   std::to_string(first.number) + " of " + std::to_string(first.of) + ", ran" +
-                  (others > 0 ? ", and " + reports::counted(others, "other case") : "") + "; '" +
-                  program + " replay' runs " + (others > 0 ? "them" : "it"));
+                  (others > 0 ? ", and " + counted(others, "other case") : "") + "; '" + program +
+                  " replay' runs " + (others > 0 ? "them" : "it"));
 }
 
 int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {

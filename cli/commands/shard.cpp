@@ -6,6 +6,7 @@
 #include "cli/run/play.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
+#include "harness/base/text.h"
 #include "reports/pictures/text.h"
 
 #include <set>
@@ -63,9 +64,9 @@ reports::Picture picture_of(const std::vector<std::vector<size_t>>& by_rank, int
   }
   const auto never = length - static_cast<int64_t>(seen.size());
   return {.title = "Epoch " + std::to_string(epoch),
-          .caption = std::to_string(seen.size()) + " of " + reports::counted(length, "sample") +
-                     " seen, " + std::to_string(draws - seen.size()) + " again, " +
-                     std::to_string(never) + " never",
+          .caption = std::to_string(seen.size()) + " of " + counted(length, "sample") + " seen, " +
+                     std::to_string(draws - seen.size()) + " again, " + std::to_string(never) +
+                     " never",
           .body = std::move(grid),
           .key = {{reports::Mark::repeated, "drawn before in this epoch"},
                   {reports::Mark::missing, "no sample"}}};

@@ -1,6 +1,7 @@
 // The page of a recorded run: its ladder, its lanes of computation and communication, norms over
 // steps, and which rank holds which tensor unlike the others.
 #include "cli/output/run_page.h"
+#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/timeline/timeline.h"
 #include "reports/pages/run_page.h"
@@ -17,7 +18,6 @@ namespace {
 
 using recorded::RecordedRun;
 using recorded::Row;
-using reports::counted;
 using reports::number_text;
 using reports::Picture;
 
@@ -100,11 +100,10 @@ std::optional<Picture> norms_of(const RecordedRun& run, const std::string& role)
   }
   return reports::within_marks(
       {.title = "The " + role + " of every rank over the run",
-       .caption = apart == 0
-                      ? "the ranks recorded the same " + role + " in each of " +
-                            counted(static_cast<int64_t>(rows.size()), "record")
-                      : "the ranks recorded unlike " + role + " in " + std::to_string(apart) +
-                            " of " + counted(static_cast<int64_t>(rows.size()), "record"),
+       .caption = apart == 0 ? "the ranks recorded the same " + role + " in each of " +
+                                   counted(rows.size(), "record")
+                             : "the ranks recorded unlike " + role + " in " +
+                                   std::to_string(apart) + " of " + counted(rows.size(), "record"),
        .body = std::move(lines)});
 }
 
@@ -135,8 +134,7 @@ std::optional<Picture> tensors_of(const RecordedRun& run, const std::string& rol
     }
     return reports::within_marks(
         {.title = "The norms of the " + role + " at " + recorded::place_of(row),
-         .caption = counted(static_cast<int64_t>(unlike), "tensor") +
-                    " on other ranks with other bits than on rank 0",
+         .caption = counted(unlike, "tensor") + " on other ranks with other bits than on rank 0",
          .body = std::move(grid),
          .key = {{reports::Mark::missing, "no such tensor on this rank"},
                  {reports::Mark::wrong, "other bits than on rank 0"}}});

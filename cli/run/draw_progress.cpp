@@ -1,6 +1,7 @@
 #include "cli/run/draw_progress.h"
 
 #include "cli/print.h"
+#include "harness/base/text.h"
 
 namespace lockstep::cli {
 
@@ -34,8 +35,7 @@ void DrawProgress::looked_at_a_case() {
 std::string DrawProgress::line() const {
   const auto time = std::chrono::duration_cast<std::chrono::seconds>(now_() - began_);
   return "[" + std::to_string(begun_) + "/" + std::to_string(scenarios_) + "] drawing " +
-         reports::counted(cases_, "case") + "  " + std::to_string(time.count()) + " s  " +
-         scenario_;
+         counted(cases_, "case") + "  " + std::to_string(time.count()) + " s  " + scenario_;
 }
 
 }  // namespace lockstep::cli

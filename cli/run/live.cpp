@@ -81,7 +81,7 @@ void Live::on_wait() {
 }
 
 std::string Live::shrinking_text() const {
-  return "shrinking " + shrinks_ + ", " + reports::counted(trials_, "run");
+  return "shrinking " + shrinks_ + ", " + counted(trials_, "run");
 }
 
 void Live::say(const std::string& text) {
@@ -132,9 +132,9 @@ std::string Live::progress_line() const {
   const std::string results =
       "[" + std::to_string(results_) + "/" + std::to_string(options_.results) + "] ";
   const bool is_bounded = options_.cases > 0;
-  const std::string cases =
-      is_bounded ? with_commas(cases_) + " of " + reports::counted(options_.cases, "case")
-                 : reports::counted(cases_, "case");
+  const std::string cases = is_bounded
+                                ? with_commas(cases_) + " of " + counted(options_.cases, "case")
+                                : counted(cases_, "case");
   if (options_.progress_is_live)
     return results + (is_bounded ? bar(cases_, options_.cases) + "  " : "") + cases + "  " +
            (trials_ > 0 ? shrinking_text() : scenario_);

@@ -120,15 +120,14 @@ std::string plan_text(const std::vector<Job>& jobs, const CampaignOptions& optio
                                   : "skipped: " + job.left_out) +
             "\n";
   }
-  text += reports::counted(static_cast<int64_t>(jobs.size()), "scenario") + "   " +
-          reports::counted(all, "case") + "   ";
+  text += counted(jobs.size(), "scenario") + "   " + counted(all, "case") + "   ";
   if (options.repeat > 1) text += "each up to " + with_commas(options.repeat) + " times   ";
   if (unknown == static_cast<int64_t>(jobs.size()))
     return text + "the time is not known: no earlier run is kept in " + (out / "runs").string() +
            "\n" + what_follows(options);
   text += "about " + seconds_text(total * past.overlap());
   if (unknown > 0)
-    text += ", and " + reports::counted(unknown, "scenario") + " of which the time is not known";
+    text += ", and " + counted(unknown, "scenario") + " of which the time is not known";
   return text + "\n" + what_follows(options);
 }
 

@@ -223,11 +223,8 @@ int serve(const LaunchedWorld& together, const Zygote& server) {
 std::string processes_and_hosts(const LaunchedWorld& together) {
   std::set<std::string> hosts{together.own.host};
   for (const auto& member : together.members) hosts.insert(member.is.host);
-  const auto counted = [](size_t count, const std::string& thing, const std::string& more) {
-    return std::to_string(count) + " " + thing + (count == 1 ? "" : more);
-  };
-  return counted(together.members.size() + 1, "process", "es") + " on " +
-         counted(hosts.size(), "host", "s");
+  return counted(together.members.size() + 1, "process", "processes") + " on " +
+         counted(hosts.size(), "host");
 }
 
 int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,

@@ -154,9 +154,8 @@ GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options,
   const std::string flag = flags.draw.worlds.empty() ? "--set leaves"
                            : flags.draw.set.empty()  ? "--world leaves"
                                                      : "--world and --set leave";
-  throw NothingSelected(reports::counted(static_cast<int64_t>(archived), "failure") +
-                        " of these scenarios in " + folder.string() + ", and " + flag + " out " +
-                        (archived == 1 ? "this one" : "all of them"));
+  throw NothingSelected(counted(archived, "failure") + " of these scenarios in " + folder.string() +
+                        ", and " + flag + " out " + (archived == 1 ? "this one" : "all of them"));
 }
 
 // The fields that have this name inside another one.

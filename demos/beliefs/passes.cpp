@@ -2,6 +2,7 @@
 #include "demos/beliefs/belief.h"
 #include "demos/beliefs/beliefs.h"
 #include "demos/beliefs/models.h"
+#include "harness/base/text.h"
 #include "reports/style.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/subjects/subjects.h"
@@ -12,7 +13,6 @@ namespace lockstep::demos::beliefs {
 
 namespace {
 
-using reports::counted;
 using reports::number_text;
 
 // Two micro-batches; the backward of the first is inside no_sync, in the second run its forward

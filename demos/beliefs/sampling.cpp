@@ -1,6 +1,7 @@
 // Beliefs of samplers, seeds and splits: 1, 2, 3, 4, 9 and 32.
 #include "demos/beliefs/belief.h"
 #include "demos/beliefs/beliefs.h"
+#include "harness/base/text.h"
 #include "harness/worlds/subject.h"
 #include "reports/style.h"
 
@@ -14,8 +15,6 @@
 namespace lockstep::demos::beliefs {
 
 namespace {
-
-using reports::counted;
 
 constexpr int64_t kSamples = 10, kManySamples = 1000;
 
@@ -165,8 +164,7 @@ Outcome own_seeds_are_right(const Records& records) {
   std::set<std::vector<double>> masks;
   for (int rank = 0; rank < records.world(); ++rank) masks.insert(records.numbers(rank, "mask"));
   return {masks.size() == static_cast<size_t>(records.world()),
-          counted(static_cast<int64_t>(masks.size()), "different mask") + " on " +
-              counted(records.world(), "rank"),
+          counted(masks.size(), "different mask") + " on " + counted(records.world(), "rank"),
           {column("units kept", records, "mask")}};
 }
 

@@ -1,6 +1,7 @@
 // Small string functions that several folders share.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,15 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 
 // "1,234,567".
 std::string with_commas(int64_t number);
+
+// "1 case", "1,200 cases"; a plural without an s is given.
+std::string counted(std::integral auto number, const std::string& one,
+                    const std::string& many = "") {
+  return with_commas(static_cast<int64_t>(number)) + " " +
+         (number == 1    ? one
+          : many.empty() ? one + "s"
+                         : many);
+}
 
 // The whole number that `text` is, if it holds nothing else.
 std::optional<int64_t> parsed_int(std::string_view text);

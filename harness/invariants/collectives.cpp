@@ -1,4 +1,5 @@
 // Judges whether all ranks issue the same collectives in the same order.
+#include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/divided.h"

@@ -1,4 +1,5 @@
 // Judges whether gradients are averaged where they should be, and only there.
+#include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/verdict/trace.h"
 

@@ -1,4 +1,5 @@
 // Judges whether all ranks hold the same parameters.
+#include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/own_tensors.h"

@@ -1,6 +1,7 @@
 // A run beside the one that it resumes.
 #include "harness/invariants/resumed.h"
 
+#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/recorded/passes.h"
 

@@ -238,10 +238,6 @@ std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer)
   return owned;
 }
 
-std::string counted(size_t number, const std::string& one) {
-  return with_commas(static_cast<int64_t>(number)) + " " + one + (number == 1 ? "" : "s");
-}
-
 std::optional<Finding> difference_in(const Row& row, const std::string& what) {
   const auto ranks = ranks_in(row);
   if (ranks.size() < 2) return {};

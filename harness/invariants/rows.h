@@ -45,7 +45,4 @@ std::string agreement_pattern(const std::vector<std::string>& by_rank);
 // The parameters that an optimizer's fact says it updates: {model, name} each.
 std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer);
 
-// "1 update", "48 updates".
-std::string counted(size_t number, const std::string& one);
-
 }  // namespace lockstep::recorded

@@ -1,4 +1,5 @@
 // Judges whether all ranks make the same backwards and updates.
+#include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/verdict/ladders.h"

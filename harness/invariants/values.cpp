@@ -1,4 +1,5 @@
 // Judges whether numbers stay finite, and random ones differ where they should.
+#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 

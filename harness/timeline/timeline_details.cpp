@@ -162,8 +162,7 @@ void add_waits(const Timeline& timeline, Details& lines) {
     lines.push_back("rank " + std::to_string(ranks.first) + " waited " +
                     time_text(static_cast<double>(wait.ns)) + " for rank " +
                     std::to_string(ranks.second) + ", in " +
-                    with_commas(static_cast<int64_t>(wait.collectives)) +
-                    (wait.collectives == 1 ? " collective" : " collectives"));
+                    counted(wait.collectives, "collective"));
   }
   if (sorted.size() > kPairsShown)
     lines.push_back("and " + std::to_string(sorted.size() - kPairsShown) +
@@ -211,8 +210,7 @@ Details timeline_details(const RecordedRun& run, const Timeline& timeline) {
   std::string program;
   for (const auto& rank : run.ranks)
     if (!rank.program.empty()) program = rank.program + ", ";
-  std::string of_all =
-      program + std::to_string(run.ranks.size()) + (run.ranks.size() == 1 ? " rank" : " ranks");
+  std::string of_all = program + counted(run.ranks.size(), "rank");
   if (timeline.has_one_clock)
     of_all += ", " + time_text(static_cast<double>(timeline.end_ns - timeline.begin_ns)) +
               " from the first record to the last";

@@ -84,8 +84,7 @@ std::string left_out_text(const Cells& headings, std::vector<size_t> columns) {
   std::sort(columns.begin(), columns.end());
   Cells names;
   for (const auto column : columns) names.push_back(headings[column]);
-  return std::to_string(names.size()) + (names.size() == 1 ? " column" : " columns") +
-         " left out: " + joined(names, ", ");
+  return counted(names.size(), "column") + " left out: " + joined(names, ", ");
 }
 
 }  // namespace

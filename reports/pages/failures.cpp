@@ -1,3 +1,4 @@
+#include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/pages/parts.h"
 #include "reports/pages/shown_case.h"

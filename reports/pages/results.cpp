@@ -102,7 +102,7 @@ void add_reasons(std::vector<NotChecked>& all, const std::string& begin, const s
     all.push_back({whole + ": " + reasons.front().first + "."});
     return;
   }
-  NotChecked folded{whole + ", for " + counted(static_cast<int64_t>(reasons.size()), "reason")};
+  NotChecked folded{whole + ", for " + counted(reasons.size(), "reason")};
   for (const auto& [reason, count] : reasons)
     folded.reasons.push_back(with_commas(count) + ": " + reason);
   all.push_back(std::move(folded));

@@ -1,5 +1,6 @@
 #include "reports/pages/run_page.h"
 
+#include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/pages/parts.h"
 #include "reports/pictures/page_parts.h"

@@ -1,5 +1,6 @@
 #include "reports/pictures/aggregate.h"
 
+#include "harness/base/text.h"
 #include "reports/style.h"
 
 #include <algorithm>
@@ -175,7 +176,7 @@ size_t aggregate(Lanes& lanes, size_t most) {
         one.to = std::max(one.to, lane.spans[each].to);
         one.mark = worse(one.mark, lane.spans[each].mark);
       }
-      if (end - first > 1) one.text = counted(static_cast<int64_t>(end - first), "span");
+      if (end - first > 1) one.text = counted(end - first, "span");
       fewer.push_back(std::move(one));
     }
     lane.spans = std::move(fewer);

@@ -82,10 +82,9 @@ std::optional<Picture> ladder_picture(const History& history) {
     size_t row = 0;
     for (const int rank : members) grid.rows[++row].cells.push_back(cell_of(rung, wanted, rank));
   }
-  const auto counts =
-      std::to_string(whole) + " of " + counted(static_cast<int64_t>(rungs.size()), "collective") +
-      " completed by every rank" +
-      (left_out == 0 ? "" : "; " + counted(static_cast<int64_t>(left_out), "other") + " not drawn");
+  const auto counts = std::to_string(whole) + " of " + counted(rungs.size(), "collective") +
+                      " completed by every rank" +
+                      (left_out == 0 ? "" : "; " + counted(left_out, "other") + " not drawn");
   return within_marks({.title = "Which rank issued which collective",
                        .caption = (divergence ? divergence->text + "; " : "") + counts,
                        .body = std::move(grid),
@@ -119,14 +118,13 @@ std::optional<Picture> communication_picture(const History& history) {
                             is_done ? Mark::plain : Mark::missing});
     }
   }
-  return within_marks({.title = "When each rank's collectives were under way",
-                       .caption = counted(static_cast<int64_t>(timed), "collective") + " of " +
-                                  counted(history.size(), "rank") + " within " +
-                                  number_text(us(end)) + " microseconds, " +
-                                  (unfinished == 0 ? "all" : std::to_string(timed - unfinished)) +
-                                  " of them done",
-                       .body = std::move(lanes),
-                       .key = {{Mark::missing, "not known to be done"}}});
+  return within_marks(
+      {.title = "When each rank's collectives were under way",
+       .caption = counted(timed, "collective") + " of " + counted(history.size(), "rank") +
+                  " within " + number_text(us(end)) + " microseconds, " +
+                  (unfinished == 0 ? "all" : std::to_string(timed - unfinished)) + " of them done",
+       .body = std::move(lanes),
+       .key = {{Mark::missing, "not known to be done"}}});
 }
 
 std::optional<Picture> bucket_picture(const History& history) {
@@ -154,9 +152,8 @@ std::optional<Picture> bucket_picture(const History& history) {
       }
       const auto& is = layout->buckets[bucket];
       const auto names = joined(is.parameters, " ");
-      row.cells.push_back({names.size() <= kNamesMost
-                               ? names
-                               : counted(static_cast<int64_t>(is.parameters.size()), "gradient")});
+      row.cells.push_back(
+          {names.size() <= kNamesMost ? names : counted(is.parameters.size(), "gradient")});
       row.cells.push_back({with_commas(is.elements)});
     }
   }
@@ -165,8 +162,8 @@ std::optional<Picture> bucket_picture(const History& history) {
   for (const auto& bucket : first) gradients += static_cast<int64_t>(bucket.parameters.size());
   return within_marks({.title = "Which gradients travel together, in the order of launch",
                        .caption = counted(gradients, "gradient") + " in " +
-                                  counted(static_cast<int64_t>(first.size()), "bucket") +
-                                  " at first, and " + counted(count, "layout") + " in all",
+                                  counted(first.size(), "bucket") + " at first, and " +
+                                  counted(count, "layout") + " in all",
                        .body = std::move(grid)});
 }
 

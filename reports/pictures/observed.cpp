@@ -107,7 +107,7 @@ std::string add_draws(const Draws& draws, Grid& grid) {
     }
   }
   return moment_text(draws.at) + ": " + counted(count, "draw") + " of " +
-         counted(static_cast<int64_t>(seen.size()), "sample") + ", " +
+         counted(seen.size(), "sample") + ", " +
          (repeated.empty() ? "none" : std::to_string(repeated.size())) + " more than once";
 }
 
@@ -126,7 +126,7 @@ std::optional<Picture> index_picture(const History& history) {
     const auto text = add_draws(draws, grid);
     if (caption.empty()) caption = text;
   }
-  if (left > 0) caption += "; " + counted(static_cast<int64_t>(left), "moment") + " not drawn";
+  if (left > 0) caption += "; " + counted(left, "moment") + " not drawn";
   return within_marks({.title = "Which rank drew which sample",
                        .caption = caption,
                        .body = std::move(grid),
@@ -204,13 +204,12 @@ std::optional<Picture> series_picture(const History& history, const std::string&
                  : 0;
   const auto what = name + "[" + std::to_string(element) + "]";
   lines.value_axis = what;
-  return within_marks(
-      {.title = what + " over the moments at which it was recorded",
-       .caption = apart == 0 ? "all ranks hold the same at each of " +
-                                   counted(static_cast<int64_t>(lines.columns.size()), "moment")
-                             : "ranks differ at " + std::to_string(apart) + " of " +
-                                   counted(static_cast<int64_t>(lines.columns.size()), "moment"),
-       .body = std::move(lines)});
+  return within_marks({.title = what + " over the moments at which it was recorded",
+                       .caption = apart == 0 ? "all ranks hold the same at each of " +
+                                                   counted(lines.columns.size(), "moment")
+                                             : "ranks differ at " + std::to_string(apart) + " of " +
+                                                   counted(lines.columns.size(), "moment"),
+                       .body = std::move(lines)});
 }
 
 std::string changing_record(const History& history) {

@@ -31,7 +31,7 @@ std::string acts_in_words(const Json& value) {
                         : amount->second + std::to_string(number(act, "amount")) +
                               (kind == "epoch" ? ")" : ""));
   }
-  return "a sampler of " + times(number(value, "length"), "sample") + ": " + in_order(parts);
+  return "a sampler of " + counted(number(value, "length"), "sample") + ": " + in_order(parts);
 }
 
 // --- hooks and averages of models ---------------------------------------------------------------
@@ -49,11 +49,11 @@ std::string hook_in_words(const Json& value) {
 
 std::string averaging_in_words(const Json& value) {
   auto out = "ranks train on their own and average their models every " +
-             times(number(value, "period"), "step");
+             counted(number(value, "period"), "step");
   if (const auto levels = value.at("levels").size(); levels > 0)
     out += ", groups of them more often";
   if (const auto warmup = number(value, "warmup_steps"); warmup > 0)
-    out += ", after " + times(warmup, "step") + " of warm-up";
+    out += ", after " + counted(warmup, "step") + " of warm-up";
   if (value.at("gradients") == "post_local_sgd")
     out += "; until step " + std::to_string(number(value, "start")) + " gradients are averaged";
   if (const auto restart = number(value, "restart"); restart > 0)
@@ -66,8 +66,9 @@ std::string sharded_in_words(const Json& value) {
              " whose state is divided over the ranks (ZeroRedundancyOptimizer), " +
              steps_text(value);
   if (const auto resume = number(value, "resume"); resume > 0)
-    out += "; before step " + std::to_string(resume) + " its state is saved and loaded by " +
-           times(std::min(number(value, "resume_size"), number(value.at("world"), "size")), "rank");
+    out +=
+        "; before step " + std::to_string(resume) + " its state is saved and loaded by " +
+        counted(std::min(number(value, "resume_size"), number(value.at("world"), "size")), "rank");
   if (const auto slower = number(value, "slower"); slower > 0)
     out += "; before step " + std::to_string(slower) + " the learning rate of a group is halved";
   if (number(value, "lacking") > 0) out += "; some parameters have no gradient";
@@ -80,7 +81,7 @@ std::string checkpoint_in_words(const Json& value) {
   const auto age = number(value, "age");
   return steps_text(value) + " with " + value.at("optimizer").get<std::string>() +
          ", saves after step " + std::to_string(number(value, "first_save")) +
-         (number(value, "saves") > 1 ? " and, in all, " + times(number(value, "saves"), "time")
+         (number(value, "saves") > 1 ? " and, in all, " + counted(number(value, "saves"), "time")
                                      : std::string()) +
          ", loads the " +
          (value.at("loads_best").get<bool>() ? "best checkpoint"
@@ -200,7 +201,7 @@ std::string survivors_in_words(const Json& value) {
 }
 
 std::string canary_in_words(const Json& value) {
-  return "each of " + times(number(value.at("world"), "size"), "rank") +
+  return "each of " + counted(number(value.at("world"), "size"), "rank") +
          " draws what rank 0 is to draw";
 }
 

@@ -1,3 +1,4 @@
+#include "harness/base/text.h"
 #include "reference/sampling.h"
 #include "scenarios/standalone/family.h"
 
@@ -100,8 +101,7 @@ Python evaluations(const Json& value) {
 
 std::string evaluations_in_words(const Json& value) {
   const Evaluated c(value);
-  return "trains a step, then evaluates " + std::to_string(c.length()) +
-         (c.length() == 1 ? " sample " : " samples ") +
+  return "trains a step, then evaluates " + counted(c.length(), "sample") + " " +
          (c.has_gradients() ? "inside no_sync, with gradients enabled" : "without gradients") +
          (c.rounds() == 1 ? "" : ", " + std::to_string(c.rounds()) + " times");
 }

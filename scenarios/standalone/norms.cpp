@@ -21,7 +21,7 @@ std::string samples_text(const Json& value) {
 }
 
 std::string layer_text(const Json& value) {
-  return "a SyncBatchNorm of " + times(number(value.at("norm"), "channels"), "channel");
+  return "a SyncBatchNorm of " + counted(number(value.at("norm"), "channels"), "channel");
 }
 
 std::string layer_in_words(const Json& value) {
@@ -38,7 +38,7 @@ std::string second_derivative_in_words(const Json& value) {
 
 std::string evaluated_in_words(const Json& value) {
   return "evaluates " + layer_text(value) + " on " + samples_text(value) + ", " +
-         times(number(value, "steps"), "time");
+         counted(number(value, "steps"), "time");
 }
 
 std::string weighted_in_words(const Json& value) {
@@ -53,8 +53,8 @@ std::string conversions_in_words(const Json& value) {
                     {"copy", "goes on with a copy"},
                     {"turn", "switches between training and evaluation"}};
   return "a model with " +
-         times(std::max<int64_t>(1, static_cast<int64_t>(value.at("layers").size())),
-               "BatchNorm layer") +
+         counted(std::max<int64_t>(1, static_cast<int64_t>(value.at("layers").size())),
+                 "BatchNorm layer") +
          ": " + in_order(each_in(value.at("acts"), words));
 }
 

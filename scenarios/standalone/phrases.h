@@ -14,10 +14,6 @@ namespace lockstep::scenarios::standalone {
 
 using Words = std::map<std::string, std::string>;
 
-inline std::string times(int64_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
 inline int64_t number(const Json& value, const char* field) {
   return value.at(field).get<int64_t>();
 }

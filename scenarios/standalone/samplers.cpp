@@ -1,4 +1,5 @@
 // PyTorch's DistributedSampler: each rank draws, and the order is known from the definition.
+#include "harness/base/text.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"
 #include "scenarios/standalone/family.h"
@@ -62,8 +63,7 @@ std::string draws_in_words(const Json& value) {
   const auto c = from_json<Sampling>(value, "case");
   return "each of " + std::to_string(c.world.size) + " ranks draws its part of " +
          std::to_string(c.length) + " samples, " + (c.shuffle ? "shuffled" : "in order") +
-         (c.drop_last ? ", the rest dropped" : "") + ", in " + std::to_string(c.epochs) +
-         (c.epochs == 1 ? " epoch" : " epochs");
+         (c.drop_last ? ", the rest dropped" : "") + ", in " + counted(c.epochs, "epoch");
 }
 
 }  // namespace

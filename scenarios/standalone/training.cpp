@@ -210,7 +210,7 @@ std::string network_in_words(const Training& c) {
 }
 
 std::string steps_in_words(int64_t steps) {
-  return "trains " + std::to_string(steps) + (steps == 1 ? " step" : " steps");
+  return "trains " + counted(steps, "step");
 }
 
 }  // namespace lockstep::scenarios::standalone

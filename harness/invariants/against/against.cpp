@@ -134,7 +134,7 @@ Judgement batches_are_those_of_one_process(const RecordedRun& run, const OneProc
   }
   if (batches == 0)
     return {.why_not = "no loader or sampler dealt both to the ranks and to one process"};
-  judgement.compared = std::to_string(batches) + (batches == 1 ? " batch" : " batches");
+  judgement.compared = counted(batches, "batch", "batches");
   return judgement;
 }
 

@@ -1,4 +1,5 @@
 // Where the tensors of the ranks part from those of one process.
+#include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/against/one_without_wrapper.h"
 #include "harness/invariants/rows.h"

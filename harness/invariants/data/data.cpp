@@ -125,8 +125,7 @@ bool numbers_the_same_samples(const PassRow& row) {
 Judgement datasets_are_the_same(const RecordedRun& run) {
   const auto rows = pass_rows(run);
   if (run.ranks.size() == 1 || rows.empty()) return nothing_dealt(run);
-  Judgement judgement{.compared =
-                          std::to_string(rows.size()) + (rows.size() == 1 ? " pass" : " passes")};
+  Judgement judgement{.compared = counted(rows.size(), "pass", "passes")};
   for (const auto& row : rows) {
     if (!row.is_sharded()) continue;
     for (const auto& [field, pattern] : {std::pair{"length", "other_length"},
@@ -213,8 +212,8 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     return {.why_not = rows.empty() ? nothing_dealt(run).why_not
                                     : "no pass that a sampler splits came to its end",
             .remarks = judgement.remarks};
-  judgement.compared = judged > 0 ? std::to_string(judged) + (judged == 1 ? " pass" : " passes")
-                                  : counted(losses.backwards, "backward");
+  judgement.compared =
+      judged > 0 ? counted(judged, "pass", "passes") : counted(losses.backwards, "backward");
   return judgement;
 }
 

@@ -1,4 +1,5 @@
 // The samples that evaluations draw when they are split over the ranks.
+#include "harness/base/text.h"
 #include "harness/invariants/data/batches.h"
 #include "harness/invariants/rows.h"
 
@@ -101,7 +102,7 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
     }
   }
   if (passes == 0) return {.why_not = "no pass without a backward was split over the ranks"};
-  judgement.compared = std::to_string(passes) + (passes == 1 ? " pass" : " passes");
+  judgement.compared = counted(passes, "pass", "passes");
   return judgement;
 }
 

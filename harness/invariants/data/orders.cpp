@@ -1,4 +1,5 @@
 // Judges whether passes of training have orders of their own.
+#include "harness/base/text.h"
 #include "harness/invariants/data/batches.h"
 #include "harness/invariants/rows.h"
 
@@ -100,8 +101,7 @@ Judgement orders_change(const RecordedRun& run) {
   }
   if (compared == 0 && judgement.findings.empty())
     return {.why_not = "no loader that shuffles made two whole passes of training"};
-  judgement.compared =
-      std::to_string(compared) + (compared == 1 ? " pair of passes" : " pairs of passes");
+  judgement.compared = counted(compared, "pair of passes", "pairs of passes");
   return judgement;
 }
 

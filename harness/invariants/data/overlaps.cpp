@@ -1,5 +1,6 @@
 #include "harness/invariants/data/overlaps.h"
 
+#include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 
