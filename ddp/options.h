@@ -71,6 +71,10 @@ struct DistributedDataParallelOptions {
   // (train/check_replicas_equal.h). At least 0; 0: never. Not in a join.
   int check_replicas_every = 0;
 
+  // Parameters and buffers are broadcast in messages that are full at this many MiB, or more by one
+  // tensor; at least 0, where each tensor has a message of its own.
+  double broadcast_cap_mb = 250;
+
   // Neither broadcast, nor reduced, nor compared.
   std::vector<std::string> parameters_and_buffers_to_ignore;
 
@@ -94,6 +98,7 @@ void visit_compared_options(const DistributedDataParallelOptions& options, const
         options.forward_sync_buffers.value_or(options.broadcast_buffers.value_or(true)));
   visit("buffer_sync_lag", options.buffer_sync_lag);
   visit("check_replicas_every", options.check_replicas_every);
+  visit("broadcast_cap_mb", options.broadcast_cap_mb);
   visit("bucket_cap_mb", options.bucket_cap_mb);
   visit("bucket_cap_mb_list", options.bucket_cap_mb_list);
   visit("find_unused_parameters", options.find_unused_parameters);

@@ -33,6 +33,10 @@ std::string text_of(int value) {
   return std::to_string(value);
 }
 
+std::string text_of(double value) {
+  return exact_text(value);
+}
+
 std::string text_of(const std::string& value) {
   return "'" + value + "'";
 }

@@ -43,6 +43,10 @@ std::optional<std::string> validation_error_in(const Options& options) {
     return "check_replicas_every is " + std::to_string(options.check_replicas_every) +
            ", expected at least 0";
   }
+  if (auto validation_error =
+          validation_error_in_cap("broadcast_cap_mb", options.broadcast_cap_mb)) {
+    return validation_error;
+  }
   if (options.bucket_cap_mb && !options.bucket_cap_mb_list.empty()) {
     return "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them";
   }

@@ -115,8 +115,9 @@ std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bo
 }  // namespace
 
 void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                    const std::string& description, const std::set<const at::TensorImpl*>& unread,
-                    std::int64_t bytes_cap) {
+                    const std::string& description, const DistributedDataParallelOptions& options,
+                    const std::set<const at::TensorImpl*>& unread) {
+  const double bytes_cap = options.broadcast_cap_mb * 1024.0 * 1024.0;
   const at::NoGradGuard no_grad;
   std::vector<Kind> kinds;
   for (const at::Tensor& tensor : tensors) {
@@ -131,7 +132,7 @@ void broadcast_from(int source, Communicator& communicator, const std::vector<at
     for (std::size_t i = 0; i < group.size(); ++i) {
       chunk.push_back(group[i]);
       bytes += static_cast<std::int64_t>(group[i].nbytes());
-      if (bytes < bytes_cap && i + 1 < group.size()) continue;
+      if (static_cast<double>(bytes) < bytes_cap && i + 1 < group.size()) continue;
       broadcast_chunk(source, communicator, chunk, description + " (" + c10::toString(dtype) + ")",
                       unread);
       chunk.clear();
@@ -180,7 +181,8 @@ void BufferSync::before_forward(Communicator& communicator, int source) {
   } else {
     std::vector<at::Tensor> tensors;
     for (const NamedBuffer& each : buffers(communicator)) tensors.push_back(each.tensor);
-    broadcast_from(source, communicator, tensors, "broadcast of buffers", unread_buffers());
+    broadcast_from(source, communicator, tensors, "broadcast of buffers", options_,
+                   unread_buffers());
   }
 }
 

@@ -16,7 +16,7 @@
 namespace lockstep {
 
 // Overwrites `tensors` with group rank `source`'s, bit for bit, whatever their dtypes: each dtype's
-// tensors of one device are sent together as bytes, at most `bytes_cap` (250 MiB by default) at a
+// tensors of one device are sent together as bytes, at most broadcast_cap_mb of the options at a
 // time plus one tensor. Shapes and dtypes are equal on all ranks; empty tensors are not sent, and a
 // CPU tensor that already holds the same bits is not written. Collective; blocks; throws
 // CommunicationError. A world of one sends to itself.
@@ -30,9 +30,8 @@ namespace lockstep {
 // statistics of BatchNorm and InstanceNorm, as long as no graph of a forward in evaluation mode
 // lives. Source: docs/semantics.md 0.4.
 void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                    const std::string& description,
-                    const std::set<const at::TensorImpl*>& unread = {},
-                    std::int64_t bytes_cap = std::int64_t{250} << 20);
+                    const std::string& description, const DistributedDataParallelOptions& options,
+                    const std::set<const at::TensorImpl*>& unread = {});
 
 // Keeps a module's buffers equal to one rank's (rank 0's, except in a join), apart from the ignored
 // ones. The buffers are looked up at every call, so a buffer that replaced another of the same

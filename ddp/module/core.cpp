@@ -47,7 +47,8 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     report_if_it_throws([&] {
-      broadcast_from(0, *communicator_, tensors_of(state), "broadcast of the initial state");
+      broadcast_from(0, *communicator_, tensors_of(state), "broadcast of the initial state",
+                     options_);
     });
   }
   Reducer::Options reducer = reducer_options(options_);

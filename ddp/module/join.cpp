@@ -190,7 +190,7 @@ void DataParallelCore::finish_alike() {
   reducer_->ask_before_each_pass(nullptr);
   reducer_->forget_left_out_forward();
   broadcast_from(join_->last_to_join, *communicator_, tensors_of(state_of(*module_, options_)),
-                 "broadcast of the state of the last rank to join");
+                 "broadcast of the state of the last rank to join", options_);
   synchronise_buffers_next_ = true;
 }
 

@@ -18,6 +18,8 @@ struct ProgramCollective {
   // Not empty: the call is one of these ranks alone, over a group that is made for it and numbers
   // them in ascending order, whatever the order is here. `root` and `parts` are the group's.
   std::vector<int> ranks = {};
+  // So many groups of the same ranks are made before that one, and live beside it.
+  int groups_before = 0;
 };
 
 }  // namespace lockstep

@@ -32,6 +32,13 @@ void Replica::join(JoinKind kind, const std::function<void()>&,
   throw Unsupported("this subject has no join of the kind '" + word_of(kind) + "'");
 }
 
+void Replica::join_beside(JoinKind kind, const std::function<void()>& steps,
+                          const std::vector<ShardedOptimizer*>& optimizers,
+                          const std::vector<BesideReplica*>& beside) {
+  if (!beside.empty()) throw Unsupported("this subject's join takes no calls of the program's own");
+  join(kind, steps, optimizers);
+}
+
 void Replica::begin_anew() {
   throw Unsupported("this subject does not continue after an error that ended its training");
 }

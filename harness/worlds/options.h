@@ -23,6 +23,10 @@ struct FurtherOptions {
   std::optional<int64_t> timeout_ms;
   // Compare the ranks' replicas in every so many synchronised forwards; 0: never.
   int check_replicas_every = 0;
+  // Parameters and buffers travel in messages of about so many bytes; 0: the subject's own number.
+  // It changes nothing that a rank observes, so a subject without it may ignore it where all ranks
+  // have the same.
+  int64_t broadcast_cap_bytes = 0;
   // Some rank has options that not every subject has: one without them throws Unsupported on all.
   bool on_some_rank = false;
   auto operator<=>(const FurtherOptions&) const = default;
@@ -165,10 +169,12 @@ struct WrapOptions {
 
 // Options that PyTorch's reducer alone, without its DistributedDataParallel, does not have.
 inline bool has_further(const WrapOptions& options) {
+  auto further = options.further;
+  if (!further.on_some_rank) further.broadcast_cap_bytes = 0;
   return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
          !options.ignored.empty() || options.hook || options.local_sgd ||
          !options.delayed.empty() || !options.delayed_until.empty() ||
-         !options.buffer_hook.empty() || options.further != FurtherOptions();
+         !options.buffer_hook.empty() || further != FurtherOptions();
 }
 
 // A layer that normalises over the batches of all ranks of a group.
@@ -180,6 +186,8 @@ struct NormOptions {
   bool cumulative = false;     // instead of both: the average over all batches so far
   bool affine = true;          // a weight and a bias for each channel
   bool track_running_stats = true;
+  // The longest wait of the layer; no field of a case.
+  std::optional<int64_t> timeout_ms = {};
   auto operator<=>(const NormOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("channels", &NormOptions::channels, between(1, 4096)),

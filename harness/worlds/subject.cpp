@@ -72,6 +72,11 @@ class Watched final : public Replica {
             const std::vector<ShardedOptimizer*>& optimizers) override {
     replica_->join(kind, steps, optimizers);
   }
+  void join_beside(JoinKind kind, const std::function<void()>& steps,
+                   const std::vector<ShardedOptimizer*>& optimizers,
+                   const std::vector<BesideReplica*>& beside) override {
+    replica_->join_beside(kind, steps, optimizers, beside);
+  }
   void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) override {
     replica_->step_in_backward(std::move(optimizer));
   }

@@ -71,6 +71,30 @@ struct ReplicaLog {
   bool has_rebuilt_buckets = false, join_uneven_inputs = false;
   int64_t iteration = 0, num_parameter_tensors = 0, total_parameter_size_bytes = 0;
   int64_t num_buckets_reduced = 0, unused_parameter_size = 0;
+  int64_t rank = 0, world_size = 0;
+  std::vector<int64_t> bucket_cap_bytes;
+  std::map<std::string, bool> switches;  // the options that are on or off, and has_sync_bn
+  std::vector<std::string> dtypes;       // of the gradients
+  std::string comm_hook;
+  int64_t timed_iterations = 0;
+  // In nanoseconds, of the last timed pass and on average: forward, backward, communication, and
+  // communication while autograd runs.
+  std::vector<int64_t> times, average_times;
+};
+
+// The calls that a program makes in a loop beside its replicas, and a rank without inputs shadows.
+class BesideReplica {
+ public:
+  virtual ~BesideReplica() = default;
+  virtual void shadow() = 0;  // takes part in one call of the other ranks
+  virtual void all_have_joined(
+      int last_rank) = 0;  // at the join's end; a rank that had inputs last
+
+  // For the program, before each of its calls: in a join the other ranks receive that it comes.
+  void announce() const {
+    if (tell) tell();
+  }
+  std::function<void()> tell;  // set by the subject
 };
 
 // A wrapped model on one rank.
@@ -108,6 +132,11 @@ class Replica {
   // Exhausted ranks shadow the calls of `optimizers` too, if there are any.
   virtual void join(JoinKind kind, const std::function<void()>& steps,
                     const std::vector<ShardedOptimizer*>& optimizers = {});
+
+  // The same, of calls of the program's own too. Throws Unsupported unless the subject offers it.
+  virtual void join_beside(JoinKind kind, const std::function<void()>& steps,
+                           const std::vector<ShardedOptimizer*>& optimizers,
+                           const std::vector<BesideReplica*>& beside);
 
   // Collective. Called once parameters of the model were frozen or unfrozen, the same ones on all
   // ranks. Throws Unsupported unless the subject offers it.

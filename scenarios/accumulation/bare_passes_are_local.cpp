@@ -17,6 +17,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -25,6 +26,9 @@
 
 namespace lockstep::scenarios::accumulation_bare_passes_are_local {
 namespace {
+
+constexpr const char *kEnd = "end", *kCount = "warnings", *kWarning = "first warning";
+constexpr int64_t kNotCounted = -1;
 
 enum class PassKind { module, evaluation, penalty, parameter };
 
@@ -124,6 +128,7 @@ void run_bare_pass(PassKind kind, Squared& model, Replica& replica, const at::Te
 }
 
 void program(const Beside& c, RankContext& here) {
+  const Warnings warnings;
   const auto model = std::make_shared<Squared>();
   const auto replica = wrap(here, model, c.options);
   at::Tensor loss;
@@ -147,6 +152,43 @@ void program(const Beside& c, RankContext& here) {
     here.enter(backward.step, backward.phase);
     here.record("weight", gradient_or_nothing(model->weight()));
   }
+  here.enter(c.steps, kEnd);
+  // A device's passes run on a thread of their own.
+  const auto received = here.device().is_cpu() ? warnings.received() : std::vector<std::string>();
+  here.record(kCount,
+              std::vector<int64_t>{here.device().is_cpu() ? static_cast<int64_t>(received.size())
+                                                          : kNotCounted});
+  record_sentence(here, kWarning, received.empty() ? "" : received.front());
+}
+
+bool runs_some(const Beside& c, int rank) {
+  return std::ranges::any_of(backwards_of(c), [rank](const Backward& each) {
+    return each.bare != nullptr && runs_on(each, rank);
+  });
+}
+
+Findings the_first_bare_pass_is_said_once(const Beside& c, const History& h) {
+  const auto sentences = h.row({c.steps, kEnd}, kWarning);
+  const auto counts = h.row({c.steps, kEnd}, kCount);
+  if (!is_in_our_words(sentences)) return {};
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto count = as_integers(counts.by_rank[static_cast<size_t>(rank)]).front();
+    if (count == kNotCounted) continue;
+    const int64_t expected = runs_some(c, rank) ? 1 : 0;
+    const auto text = sentence_in(sentences, rank);
+    const auto says = [&](const std::string& word) { return text.find(word) != text.npos; };
+    const bool is_right =
+        count == expected &&
+        (expected == 0 ||
+         (says("'weight'") && says("on rank " + std::to_string(rank)) && says("was not averaged")));
+    if (is_right) continue;
+    return {{"A rank must warn once of passes past its replica, of the first one, and of no other",
+             count == expected ? "another_warning" : "warned_more_or_less_often", kEnd,
+             "rank " + std::to_string(rank) + " warned " + std::to_string(count) + " times, " +
+                 std::to_string(expected) + " expected" +
+                 (text.empty() ? "" : ": '" + text + "'")}};
+  }
+  return {};
 }
 
 Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
@@ -240,7 +282,7 @@ Scenario bare_passes_are_local() {
       .cases = cases(),
       .precondition = [](const Beside& c) { return why_averages_round(c.world); },
       .program = program,
-      .checks = {bare_passes_add_up_locally},
+      .checks = {bare_passes_add_up_locally, the_first_bare_pass_is_said_once},
       .labels = {{"four ranks", 0.15, [](const Beside& c) { return c.world.size == 4; }},
                  {"a loss of what the module kept", 0.1,
                   [](const Beside& c) { return c.loss_of == LossOf::kept; }},

@@ -4,14 +4,17 @@
 // Each forward adds to a buffer what only its own rank adds, so that an average that comes once too
 // often, too seldom or too late shows. World sizes are powers of two and the numbers small, so that
 // averages are exact. The buffer of whole numbers, which the hook leaves alone, keeps each rank's
-// own count: a broadcast would show there. A forward that throws has no average behind it, nor has
+// own count: a broadcast would show there. In a join ranks without inputs take part with what they
+// hold. A forward that throws has no average behind it, nor has
 // the next one on its account; buffers without the lag show it best.
 #include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/buffers/averaged.h"
 #include "scenarios/cases/devices.h"
+#include "scenarios/cases/draw.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 
@@ -23,38 +26,12 @@
 namespace lockstep::scenarios::buffers_hook_averages {
 namespace {
 
-enum class Place { before_forward, after_forward };
+using namespace averaged_buffers;
 
-enum class Forward { synced, throws, no_sync, no_grad, eval };
-
-struct Averaged {
-  WorldSpec world;
-  Place place = Place::before_forward;
-  // Forwards: in training and synchronised, the same with an exception at its end, inside no_sync,
-  // without gradients, in evaluation mode. Empty: one `synced`.
-  std::vector<Forward> forwards;
-  bool buffer_sync_lag = true;
-  auto operator<=>(const Averaged&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Averaged::world), field("place", &Averaged::place),
-                      field("forwards", &Averaged::forwards),
-                      field("buffer_sync_lag", &Averaged::buffer_sync_lag)};
-  }
-};
-
-std::vector<Forward> forwards_of(const Averaged& c) {
-  return c.forwards.empty() ? std::vector{Forward::synced} : c.forwards;
-}
+constexpr const char *kIn = "in forward", *kAfter = "after forward", *kJoined = "after the join";
 
 bool has(const Averaged& c, Forward kind) {
   return std::ranges::count(c.forwards, kind) > 0;
-}
-
-// The averaged buffers begin with a number beside which float32 would round what is added.
-constexpr double kStart = 0x1p30;
-
-int64_t added(size_t forward, int rank) {
-  return static_cast<int64_t>(forward + 1) * (rank + 1);
 }
 
 struct Thrown : std::runtime_error {
@@ -71,7 +48,7 @@ class Counting : public Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    record("in forward");
+    record(kIn);
     if (is_training()) {
       mean_ += input.detach();
       scalar_ += input.detach().sum();
@@ -86,6 +63,13 @@ class Counting : public Model {
     here_.record("mean", mean_);
     here_.record("scalar", scalar_);
     here_.record("count", count_);
+  }
+
+  // Where this rank makes no forward.
+  void record_nothing(const std::string& phase) {
+    here_.enter(step, phase);
+    for (const auto& buffer : named_buffers())
+      here_.record(buffer.key(), torch::empty({0}, buffer.value().options()));
   }
 
   int step = 0;
@@ -104,7 +88,7 @@ void program(const Averaged& c, RankContext& here) {
   options.buffer_hook = word_of(c.place);
   const auto replica = wrap(here, model, options);
   const auto kinds = forwards_of(c);
-  for (size_t f = 0; f < kinds.size(); ++f) {
+  const auto forward = [&](size_t f) {
     const auto kind = kinds[f];
     model->step = static_cast<int>(f);
     model->throws = kind == Forward::throws;
@@ -112,69 +96,33 @@ void program(const Averaged& c, RankContext& here) {
     const auto input = torch::full({1}, added(f, here.rank()), at::kDouble);
     try {
       const at::AutoGradMode with_gradients(kind != Forward::no_grad);
-      const auto forward = [&] {
+      const auto pass = [&] {
         const auto loss = replica->forward(input).sum();
-        model->record("after forward");
+        model->record(kAfter);
         if (kind != Forward::no_grad) replica->backward(loss);
       };
       if (kind == Forward::no_sync)
-        replica->no_sync(forward);
+        replica->no_sync(pass);
       else
-        forward();
+        pass();
     } catch (const Thrown&) {
-      model->record("after forward");
-    }
-  }
-}
-
-// The values that each rank's buffers hold.
-struct State {
-  std::vector<double> means;
-  std::vector<int64_t> counts;
-};
-
-void average(State& state) {
-  double sum = 0;
-  for (const double each : state.means) sum += each;
-  for (double& each : state.means) each = sum / static_cast<double>(state.means.size());
-}
-
-struct Followed {
-  std::vector<State> in, after;  // by forward
-};
-
-enum class Mistake { none, never, other_place, in_every_forward, broadcast };
-
-Followed followed(const Averaged& c, Mistake mistake = Mistake::none) {
-  const auto ranks = static_cast<size_t>(c.world.size);
-  State now{.means = std::vector<double>(ranks, kStart), .counts = std::vector<int64_t>(ranks)};
-  const bool is_before = (c.place == Place::before_forward) != (mistake == Mistake::other_place);
-  const auto synchronise = [&] {
-    if (mistake == Mistake::broadcast) {
-      now.means.assign(ranks, now.means.front());
-      now.counts.assign(ranks, now.counts.front());
-    } else if (mistake != Mistake::never) {
-      average(now);
+      model->record(kAfter);
     }
   };
-  Followed out;
-  bool next = true;
-  const auto kinds = forwards_of(c);
+  const auto forwards = [&] {
+    for (size_t f = 0; f < kinds.size(); ++f)
+      if (makes(c, here.rank(), f) && !is_behind_the_join(c, f)) forward(f);
+  };
+  if (c.inputs.empty()) return forwards();
+  replica->join(JoinKind::world, forwards);
+  model->step = static_cast<int>(kinds.size()) - 1;
+  model->record(kJoined);
+  forward(kinds.size() - 1);
   for (size_t f = 0; f < kinds.size(); ++f) {
-    const auto kind = kinds[f];
-    const bool is_due = (c.buffer_sync_lag ? next : kind != Forward::no_sync) ||
-                        mistake == Mistake::in_every_forward;
-    if (is_due && is_before) synchronise();
-    out.in.push_back(now);
-    for (size_t rank = 0; kind != Forward::eval && rank < ranks; ++rank) {
-      now.means[rank] += static_cast<double>(added(f, static_cast<int>(rank)));
-      now.counts[rank] += added(f, static_cast<int>(rank));
-    }
-    if (is_due && !is_before && kind != Forward::throws) synchronise();
-    out.after.push_back(now);
-    if (kind != Forward::throws) next = kind == Forward::synced || kind == Forward::eval;
+    if (makes(c, here.rank(), f)) continue;
+    model->step = static_cast<int>(f);
+    for (const auto* const phase : {kIn, kAfter}) model->record_nothing(phase);
   }
-  return out;
 }
 
 std::vector<TensorValue> means_of(const State& state, at::IntArrayRef shape) {
@@ -190,39 +138,65 @@ std::vector<TensorValue> counts_of(const State& state) {
   return out;
 }
 
-Findings buffers_are_averaged_where_they_are_due(const Averaged& c, const History& h) {
+// Replaces the expected values of ranks without this forward.
+void expect_nothing(const Averaged& c, size_t forward, std::vector<TensorValue>& expected,
+                    at::ScalarType dtype) {
+  for (size_t rank = 0; rank < expected.size(); ++rank)
+    if (!makes(c, static_cast<int>(rank), forward))
+      expected[rank] = recorded(torch::empty({0}, dtype), dtype);
+}
+
+// The rows of one moment of a forward; `of` takes what the buffers hold then.
+template <class Of>
+void compare_moment(const Averaged& c, const History& h, size_t f, const char* phase, const Of& of,
+                    std::vector<Comparison>& rows) {
   const auto right = followed(c);
+  const Moment at{static_cast<int>(f), phase};
+  for (const bool is_scalar : {false, true}) {
+    const auto shape = is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{2};
+    const auto if_it = [&c, of, shape, f](Mistake mistake) {
+      auto values = means_of(of(followed(c, mistake)), shape);
+      expect_nothing(c, f, values, at::kDouble);
+      return values;
+    };
+    rows.push_back({.row = h.row(at, is_scalar ? "scalar" : "mean"),
+                    .expected = if_it(Mistake::none),
+                    .explanations = [if_it] {
+                      return Explanations{
+                          recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
+                                           if_it(Mistake::never)),
+                          recorded_instead({"other_place", "the averages at the other place"},
+                                           if_it(Mistake::other_place)),
+                          recorded_instead({"too_often", "the averages of every forward"},
+                                           if_it(Mistake::in_every_forward)),
+                          recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
+                                           if_it(Mistake::broadcast))};
+                    }});
+  }
+  auto counts = counts_of(of(right));
+  expect_nothing(c, f, counts, at::kLong);
+  rows.push_back({.row = h.row(at, "count"), .expected = std::move(counts)});
+}
+
+Findings buffers_are_averaged_where_they_are_due(const Averaged& c, const History& h) {
   std::vector<Comparison> rows;
-  for (size_t f = 0; f < right.in.size(); ++f)
-    for (const bool is_in : {true, false}) {
-      const Moment at{static_cast<int>(f), is_in ? "in forward" : "after forward"};
-      const auto of = [f, is_in](const Followed& all) { return is_in ? all.in[f] : all.after[f]; };
-      for (const bool is_scalar : {false, true}) {
-        const auto shape = is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{2};
-        rows.push_back({.row = h.row(at, is_scalar ? "scalar" : "mean"),
-                        .expected = means_of(of(right), shape),
-                        .explanations = [&c, of, shape] {
-                          const auto if_it = [&](Mistake mistake) {
-                            return means_of(of(followed(c, mistake)), shape);
-                          };
-                          return Explanations{
-                              recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
-                                               if_it(Mistake::never)),
-                              recorded_instead({"other_place", "the averages at the other place"},
-                                               if_it(Mistake::other_place)),
-                              recorded_instead({"too_often", "the averages of every forward"},
-                                               if_it(Mistake::in_every_forward)),
-                              recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
-                                               if_it(Mistake::broadcast))};
-                        }});
-      }
-      rows.push_back({.row = h.row(at, "count"), .expected = counts_of(of(right))});
-    }
+  const size_t forwards = forwards_of(c).size();
+  for (size_t f = 0; f < forwards; ++f) {
+    if (is_behind_the_join(c, f))
+      compare_moment(
+          c, h, f, kJoined, [](const Followed& all) { return all.joined; }, rows);
+    compare_moment(
+        c, h, f, kIn, [f](const Followed& all) { return all.in[f]; }, rows);
+    compare_moment(
+        c, h, f, kAfter, [f](const Followed& all) { return all.after[f]; }, rows);
+  }
   return equal(
       "A hook must average buffers in the forwards that would broadcast them, at its place", rows);
 }
 
-std::string why_averages_round(const Averaged& c) {
+std::string why_not_followed(const Averaged& c) {
+  if (!c.inputs.empty() && has(c, Forward::throws))
+    return "a rank without inputs cannot shadow a forward that throws";
   return std::has_single_bit(static_cast<unsigned>(c.world.size))
              ? ""
              : "averages over " + std::to_string(c.world.size) + " ranks round";
@@ -246,14 +220,27 @@ std::vector<Averaged> pairs_of_forwards() {
 rc::Gen<Averaged> cases() {
   using rc::gen::element;
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 4, 4, 8)));
-  return gen::build<Averaged>(
+  const auto any = gen::build<Averaged>(
       gen::set(&Averaged::world, world),
       gen::set(&Averaged::place, element(Place::before_forward, Place::after_forward)),
       gen::set(&Averaged::forwards,
                gen::lists(1, 7,
                           element(Forward::synced, Forward::synced, Forward::throws,
                                   Forward::no_sync, Forward::no_grad, Forward::eval))),
-      gen::set(&Averaged::buffer_sync_lag));
+      gen::set(&Averaged::buffer_sync_lag),
+      gen::set(&Averaged::inputs, rc::gen::weightedOneOf<std::vector<int>>(
+                                      {{2, rc::gen::just(std::vector<int>{})},
+                                       {1, gen::lists(2, 4, rc::gen::inRange(0, 8))}})));
+  return changed(any, [](Averaged& c) {
+    if (!c.inputs.empty()) std::erase(c.forwards, Forward::throws);
+  });
+}
+
+bool has_uneven_inputs(const Averaged& c) {
+  for (size_t f = 0; f + 1 < forwards_of(c).size(); ++f)
+    for (int rank = 0; rank < c.world.size; ++rank)
+      if (makes(c, rank, f) != makes(c, 0, f)) return true;
+  return false;
 }
 
 }  // namespace
@@ -266,18 +253,19 @@ Scenario hook_averages() {
           "or behind the module's, and in no other.",
       .exactness = "bit-equal",
       .source = "DistributedDataParallel._register_buffer_comm_hook; docs/semantics.md 1.3",
-      .not_covered = "hooks of a program's own, joins, averages that round",
+      .not_covered = "hooks of a program's own, averages that round",
       .usual_mistake =
           "expecting that the average of one forward's statistics is theirs already in "
           "that forward's output.",
       .tags = {"buffers", "hooks"},
       .must_catch = {"buffer_hook_before_for_after", "buffer_hook_rounds_doubles",
-                     "buffer_hook_stays_due_after_a_throw"},
+                     "buffer_hook_stays_due_after_a_throw",
+                     "buffer_hook_behind_a_forward_unshadowed"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = pairs_of_forwards,
       .cases = cases(),
-      .precondition = why_averages_round,
+      .precondition = why_not_followed,
       .program = program,
       .checks = {buffers_are_averaged_where_they_are_due},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Averaged>},
@@ -287,6 +275,7 @@ Scenario hook_averages() {
                   [](const Averaged& c) { return has(c, Forward::throws); }},
                  {"a local forward", 0.25,
                   [](const Averaged& c) { return has(c, Forward::no_sync); }},
+                 {"ranks without inputs", 0.12, has_uneven_inputs},
                  {"no lag", 0.2, [](const Averaged& c) { return !c.buffer_sync_lag; }}},
   });
 }

@@ -68,4 +68,23 @@ std::string named(const std::vector<int>& ranks) {
   return text;
 }
 
+class Warnings::Handler : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { received.push_back(warning.msg()); }
+  std::vector<std::string> received;
+};
+
+Warnings::Warnings()
+    : handler_(std::make_unique<Handler>()), before_(c10::WarningUtils::get_warning_handler()) {
+  c10::WarningUtils::set_warning_handler(handler_.get());
+}
+
+Warnings::~Warnings() {
+  c10::WarningUtils::set_warning_handler(before_);
+}
+
+const std::vector<std::string>& Warnings::received() const {
+  return handler_->received;
+}
+
 }  // namespace lockstep::scenarios

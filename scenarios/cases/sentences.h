@@ -4,7 +4,10 @@
 #include "harness/history/history.h"
 #include "harness/rank/rank_context.h"
 
+#include <c10/util/Exception.h>
+
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,22 @@ bool is_in_our_words(const Row& row);
 
 // The sentence that `act` throws, without a stack; empty if it ends well. Unsupported passes.
 std::string error_of(const std::function<void()>& act);
+
+// The warnings of LibTorch that this thread receives while it lives; they are not printed.
+class Warnings {
+ public:
+  Warnings();
+  ~Warnings();
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  const std::vector<std::string>& received() const;
+
+ private:
+  class Handler;
+  const std::unique_ptr<Handler> handler_;
+  c10::WarningHandler* const before_;
+};
 
 // "rank 1", "ranks 0 and 2", "ranks 0, 1 and 4".
 std::string named(const std::vector<int>& ranks);

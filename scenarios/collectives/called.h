@@ -19,6 +19,7 @@ struct Call {
   // Bit r: rank r takes part, in a group that is made for the call; none of the world's: all ranks.
   int members = 0;
   bool descending = false;  // the program names them from the highest on
+  int groups_before = 0;    // of the same ranks, which live beside that of the call
   int64_t rows = 1;         // of two columns
   Dtype dtype = Dtype::float32;
   Layout layout = Layout::contiguous;
@@ -30,6 +31,7 @@ struct Call {
         field("root", &Call::root, between(0, 63)),
         field("members", &Call::members, between(0, 63)),
         field("descending", &Call::descending),
+        field("groups_before", &Call::groups_before, between(0, 4)),
         field("rows", &Call::rows, between(0, 100'000)),
         field("dtype", &Call::dtype,
               one_of<Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16, Dtype::int64,

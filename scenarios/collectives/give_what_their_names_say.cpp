@@ -60,6 +60,7 @@ void program(const Called& c, RankContext& here) {
           laid_out(given(c, number, here.rank(), static_cast<int>(part)), call, here.device()));
     if (has_own_group(c, call)) sent.ranks = members;
     if (call.descending) std::ranges::reverse(sent.ranks);
+    if (has_own_group(c, call)) sent.groups_before = call.groups_before;
     const auto received = collective(here, sent);
     here.record("tensor", as_recorded(sent.tensor.cpu().contiguous()));
     if (gathers(call))
@@ -118,6 +119,8 @@ std::vector<Called> each_alone() {
         all.push_back({.world = {.size = world},
                        .calls = {{.kind = kind, .root = world - 1, .rows = 3, .layout = layout}},
                        .seed = 1});
+  all.push_back(
+      {.world = {.size = 3}, .calls = {{.members = 3, .groups_before = 1, .rows = 3}}, .seed = 1});
   return all;
 }
 
@@ -136,7 +139,7 @@ rc::Gen<Called> cases() {
           gen::set(&Call::root, inRange(0, 6)),
           gen::set(&Call::members,
                    rc::gen::weightedOneOf<int>({{2, rc::gen::just(0)}, {1, inRange(1, 64)}})),
-          gen::set(&Call::descending),
+          gen::set(&Call::descending), gen::set(&Call::groups_before, element(0, 1, 2)),
           gen::set(&Call::rows,
                    rc::gen::weightedOneOf<int64_t>(
                        {{8, inRange<int64_t>(0, 40)}, {1, inRange<int64_t>(1000, 20'000)}})),
@@ -206,6 +209,12 @@ Scenario give_what_their_names_say() {
                   [](const Called& c) {
                     return has_call(c, [](const Called& all, const Call& call) {
                       return has_own_group(all, call) && members_of(all, call).size() == 1;
+                    });
+                  }},
+                 {"a group beside others of the same ranks", 0.2,
+                  [](const Called& c) {
+                    return has_call(c, [](const Called& all, const Call& call) {
+                      return has_own_group(all, call) && call.groups_before > 0;
                     });
                   }},
                  {"a barrier", 0.1,

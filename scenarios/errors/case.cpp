@@ -72,6 +72,11 @@ bool leaves_peers_waiting(const Erring& c) {
   return !is_of_all_ranks(c) && (goes_out_of_step(c) || (begins_anew(c) && !issues_all));
 }
 
+bool is_left_waiting(const Erring& c, int step, int rank) {
+  return begins_anew(c) && leaves_peers_waiting(c) && c.mistake.step % c.steps == step &&
+         !errs(c, step, rank);
+}
+
 bool goes_out_of_step(const Erring& c) {
   return c.mistake.kind == MistakeKind::skipped && !is_of_all_ranks(c);
 }

@@ -64,6 +64,17 @@ struct Mistake {
   }
 };
 
+// A call after an error that ended the training, before the ranks begin anew.
+enum class Attempt {
+  forward,
+  local_forward,  // inside no_sync
+  forward_without_gradients,
+  join,
+  update,  // update_trainable_parameters
+  check,   // whether the last pass has ended
+  bare,    // forward and backward of the model itself, which need no peer
+};
+
 enum class Clears { none, zero, own, nothing };
 
 // Parameters "w0", "w1", ... do not learn. Each has an output of its own: the parameter times a
@@ -73,6 +84,7 @@ struct Erring {
   int steps = 1;
   Mistake mistake;
   std::vector<Lack> lacks;
+  std::vector<Attempt> attempts;  // of ranks whose waits ended with a peer's error
   std::vector<int> sizes;  // the elements of each parameter; empty: one parameter of one element
   int local_passes = 0;    // inside no_sync, before the synchronised one of each step
   Clears clears = Clears::none;  // gradients before each step: to none, to zero, to a number that
@@ -89,6 +101,7 @@ struct Erring {
                       field("steps", &Erring::steps, between(1, 4)),
                       field("mistake", &Erring::mistake),
                       field("lacks", &Erring::lacks),
+                      field("attempts", &Erring::attempts),
                       field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
                       field("local_passes", &Erring::local_passes, between(0, 2)),
                       field("clears", &Erring::clears),
@@ -124,6 +137,8 @@ size_t mistaken_parameter(const Erring& c);
 bool begins_anew(const Erring& c);
 // Its peers wait for collectives that a mistaken rank does not issue.
 bool leaves_peers_waiting(const Erring& c);
+// A rank whose waits end with a peer's error in the last step of its training.
+bool is_left_waiting(const Erring& c, int step, int rank);
 // Some ranks skip a step, so that their peers' last one has no partner.
 bool goes_out_of_step(const Erring& c);
 

@@ -98,8 +98,13 @@ rc::Gen<Erring> lacking() {
 rc::Gen<Erring> erring() {
   const auto seldom = rc::gen::weightedOneOf<std::vector<Lack>>(
       {{3, rc::gen::just(std::vector<Lack>{})}, {1, gen::lists(1, 2, lacks())}});
+  const auto attempts = gen::lists(
+      0, 4,
+      element(Attempt::forward, Attempt::local_forward, Attempt::forward_without_gradients,
+              Attempt::join, Attempt::update, Attempt::check, Attempt::bare));
   return gen::apply(
-      [](Erring c, Mistake mistake, std::vector<Lack> some) {
+      [](Erring c, Mistake mistake, std::vector<Lack> some, std::vector<Attempt> attempts) {
+        c.attempts = std::move(attempts);
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);
         if (c.mistake.kind == MistakeKind::forward_twice) c.buffer = false;
@@ -107,7 +112,7 @@ rc::Gen<Erring> erring() {
         if (c.mistake.kind == MistakeKind::late) c.world.injections.clear();
         return c;
       },
-      trainings(), mistakes(), seldom);
+      trainings(), mistakes(), seldom, attempts);
 }
 
 }  // namespace lockstep::scenarios::errors

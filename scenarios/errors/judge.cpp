@@ -200,6 +200,33 @@ Findings ranks_receive_one_error(const Erring& c, const History& h) {
   return {};
 }
 
+Findings later_calls_fail(const Erring& c, const History& h) {
+  const int step = c.mistake.step % c.steps;
+  if (!begins_anew(c)) return {};
+  const bool is_late = as_integers(h.row({step, kAfter}, kFlagIsLate).by_rank.front()).front() != 0;
+  for (size_t i = 0; i < c.attempts.size() && !is_late; ++i) {
+    const auto sentences = h.row({step, kAfter}, name_of_attempt(i));
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      if (!is_left_waiting(c, step, rank)) continue;
+      const auto sentence = sentence_in(sentences, rank);
+      const bool fails = c.attempts[i] != Attempt::bare;
+      const std::string words = "an earlier reduction failed";
+      if (sentence.empty() == !fails &&
+          (!fails || !is_in_our_words(sentences) || has(sentence, words)))
+        continue;
+      return {
+          {"After an error that ended its training a rank's later calls must fail as well, but "
+           "for those that need no peer",
+           fails ? (sentence.empty() ? "later_call_returns" : "another_error") : "bare_pass_fails",
+           "step " + std::to_string(step),
+           "rank " + std::to_string(rank) + ", " + word_of(c.attempts[i]) + ": " +
+               (sentence.empty() ? "no error" : "'" + sentence + "'") + ", expected " +
+               (fails ? "'" + words + "'" : "no error")}};
+    }
+  }
+  return {};
+}
+
 Findings gradients_are_as_said(const Erring& c, const History& h) {
   Findings out;
   const auto steps = followed(c, h);

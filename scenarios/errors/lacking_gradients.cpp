@@ -112,7 +112,7 @@ Scenario lacking_gradients_are_reported() {
                  {"unused parameters that are found", 0.15,
                   [](const Erring& c) { return c.options.find_unused_parameters; }},
                  {"a static graph", 0.15, [](const Erring& c) { return c.options.static_graph; }}},
-      .unused = {"mistake"},
+      .unused = {"mistake", "attempts"},
   });
 }
 

@@ -35,6 +35,9 @@ std::vector<Erring> every_small_one() {
             all.push_back({.world = {.size = world},
                            .steps = 3,
                            .mistake = {.kind = kind, .step = step, .parameter = 1, .ranks = ranks},
+                           .attempts = {Attempt::local_forward, Attempt::forward, Attempt::check,
+                                        Attempt::bare, Attempt::join, Attempt::update,
+                                        Attempt::forward_without_gradients},
                            .sizes = {1, 2, 1},
                            .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
   return all;
@@ -69,7 +72,7 @@ Scenario reach_every_rank() {
       .cases = erring(),
       .program = run,
       .checks = {every_rank_returns, every_rank_receives_its_error, ranks_receive_one_error,
-                 gradients_are_as_said},
+                 later_calls_fail, gradients_are_as_said},
       .judges_endings = true,
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
                  {"a mistake of all ranks", 0.1, is_of_all_ranks},
@@ -82,6 +85,10 @@ Scenario reach_every_rank() {
                            is(c, MistakeKind::sparse) || is(c, MistakeKind::twice);
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
+                 {"calls after the end", 0.12,
+                  [](const Erring& c) {
+                    return !c.attempts.empty() && begins_anew(c) && leaves_peers_waiting(c);
+                  }},
                  {"ranks in different steps", 0.03,
                   [](const Erring& c) {
                     return is(c, MistakeKind::forward_twice) && !c.buffer && !is_of_all_ranks(c);

@@ -67,6 +67,7 @@ class Runner {
     error = without_times(error);
     record_sentence(here_, kError, error);
     record_gradients();
+    if (is_step_of_end(step)) attempt(step);
     recover(step, /*pass_ended_training=*/is_flag_late && !error.empty());
   }
 
@@ -76,6 +77,34 @@ class Runner {
     for (int rank = 0; rank < c_.world.size; ++rank)
       if (!errors::errs(c_, step, rank)) keys.push_back(key_of(step, rank));
     here_.store()->wait(keys);
+  }
+
+  bool is_step_of_end(int step) const {
+    return begins_anew(c_) && c_.mistake.step % c_.steps == step;
+  }
+
+  // Other ranks record that they attempted nothing.
+  void attempt(int step) {
+    for (size_t i = 0; i < c_.attempts.size(); ++i) {
+      const bool attempts = host_waits_ && is_left_waiting(c_, step, here_.rank());
+      const auto error = attempts ? error_of([&] { attempt(step, c_.attempts[i]); }) : "";
+      record_sentence(here_, name_of_attempt(i).c_str(), error);
+    }
+  }
+
+  void attempt(int step, Attempt what) {
+    const auto forward = [&] { loss(step, /*pass=*/0, /*local=*/true); };
+    const at::AutoGradMode with_gradients(what != Attempt::forward_without_gradients);
+    if (what == Attempt::forward || what == Attempt::forward_without_gradients) forward();
+    if (what == Attempt::local_forward) replica_->no_sync(forward);
+    if (what == Attempt::join) replica_->join(JoinKind::throws, forward);
+    if (what == Attempt::update) replica_->update_trainable_parameters();
+    if (what == Attempt::check) replica_->finish();
+    if (what == Attempt::bare) {
+      plan_terms(step, /*local=*/true);
+      const auto count = static_cast<int64_t>(parameter_count(c_));
+      model_->forward(torch::ones({count}, at::kDouble).requires_grad_()).backward();
+    }
   }
 
   bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
@@ -186,8 +215,7 @@ class Runner {
   void recover(int step, bool pass_ended_training) {
     if (errs(step, MistakeKind::dtype) || errs(step, MistakeKind::sparse))
       mistaken().mutable_grad() = at::Tensor();
-    const bool is_step_of_end = begins_anew(c_) && c_.mistake.step % c_.steps == step;
-    if (!is_step_of_end && !pass_ended_training && !ranks_part(c_, step)) return;
+    if (!is_step_of_end(step) && !pass_ended_training && !ranks_part(c_, step)) return;
     if (errs(step, MistakeKind::frozen)) mistaken().set_requires_grad(true);
     if (errs(step, MistakeKind::converted))
       mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
@@ -205,6 +233,10 @@ class Runner {
 };
 
 }  // namespace
+
+std::string name_of_attempt(size_t number) {
+  return "attempt " + std::to_string(number);
+}
 
 void run(const Erring& c, RankContext& here) {
   if (!host_waits(here) && writes_into_what_travels(c))

@@ -13,6 +13,9 @@ namespace lockstep::scenarios::errors {
 inline constexpr const char *kAfter = "after", *kError = "error", *kLate = "late",
                             *kFlagIsLate = "flag is late";
 
+// And after an error that ended the training "attempt 0", ..., the sentences of later calls.
+std::string name_of_attempt(size_t number);
+
 void run(const Erring& c, RankContext& here);
 
 }  // namespace lockstep::scenarios::errors

@@ -39,18 +39,27 @@ std::string why_no_reference(const Hooked& c) {
     return "what is sent besides gradients is counted without skip_all_reduce_unused_params";
   if (c.magnitude_log2 > magnitude_log2_max(c))
     return "gradients of this magnitude have no place in the hook's numbers";
-  const auto w = static_cast<float>(c.world.size);
-  for (float k = 1; k <= 4; ++k)
-    if (c.values == Values::exact && k * w * (1.0F / w) != k)
-      return "scaling by the rounded 1/" + std::to_string(c.world.size) + " is not exact";
+  if (const auto why = why_not_joined(c); !why.empty()) return why;
+  for (int step = 0; c.values == Values::exact && step < steps_of(c); ++step) {
+    const auto w = static_cast<float>(divisor_in(c, step));
+    for (int rank = 0; rank < c.world.size; ++rank)
+      for (size_t p = 0; p < parameter_count(c); ++p) {
+        const auto own = gradient_of(c, step, rank, p).to(at::kFloat);
+        if (!at::equal(own * (1.0F / w), own / w))
+          return "scaling by the rounded 1/" + std::to_string(divisor_in(c, step)) +
+                 " is not exact";
+      }
+  }
   return why_rounded_twice(c);
 }
 
-// In what a hook receives and sends: rounded once, unless gradients are exact.
+// In what a hook receives and sends: rounded once, unless gradients are exact. As many as the
+// divisor: zeros of ranks without inputs count where that is the world's size.
 std::vector<reference::Rounded> sent(const Hooked& c, int step, size_t p,
                                      const reference::Format& format) {
   std::vector<reference::Rounded> out;
   for (int rank = 0; rank < c.world.size; ++rank) {
+    if (divisor_in(c, step) < c.world.size && !has_input(c, step, rank)) continue;
     const auto own = gradient_of(c, step, rank, p).to(at::kDouble);
     auto error = at::zeros_like(own);
     if (!format.exact) error = own.abs() * format.roundoff() + format.underflow();
@@ -72,7 +81,7 @@ double error_of_bytes(const Hooked& c, int step) {
     const double size = std::max(most, -least);
     sum += (most - least) / 255 * 0.501 + size * std::ldexp(1.0, -20);
   }
-  return sum / c.world.size;
+  return sum / divisor_in(c, step);
 }
 
 // Whether each gradient has a bucket of its own in this step, so that its chunks are known.
@@ -97,7 +106,7 @@ at::Tensor error_of_chunks(const Hooked& c, int step, size_t p) {
     const auto by_element = error.expand_as(chunks).reshape({-1}).slice(0, 0, elements);
     sum = sum.defined() ? sum + by_element : by_element;
   }
-  return sum.view_as(received(c, step, p).front()) / c.world.size;
+  return sum.view_as(received(c, step, p).front()) / divisor_in(c, step);
 }
 
 std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
@@ -116,9 +125,22 @@ std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
   return {average};
 }
 
+void expect_nothing_without_input(const Hooked& c, int step, Comparison& row) {
+  const auto ranks = row.row.by_rank.size();
+  if (row.expected.size() == 1) {
+    row.expected.assign(ranks, TensorValue(row.expected.front()));
+    row.bounds.assign(ranks, TensorValue(row.bounds.front()));
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (has_input(c, step, static_cast<int>(rank))) continue;
+    row.expected[rank] = nothing(c);
+    row.bounds[rank] = recorded(at::empty({0}, at::kDouble), at::kDouble);
+  }
+}
+
 Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
   Findings out;
-  for (int step = 0; step < c.steps; ++step) {
+  for (int step = 0; step < steps_of(c); ++step) {
     std::vector<Comparison> rows;
     for (size_t p = 0; p < parameter_count(c); ++p) {
       Comparison row{.row = h.row({step, "after backward"}, name_of(p)), .expected = {}};
@@ -127,6 +149,7 @@ Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
         row.expected.push_back(right.value);
         row.bounds.push_back(right.bound);
       }
+      expect_nothing_without_input(c, step, row);
       row.explanations = [&c, step, p] {
         std::vector<TensorValue> own;
         at::Tensor sum;
@@ -142,7 +165,8 @@ Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
             recorded_instead({"not_reduced", "each rank's own gradient, never averaged"}, own),
             is("sum_not_average", "the sum over the ranks, not divided", sum),
             is("divided_twice", "the sum divided twice by the world size",
-               sum / (c.world.size * c.world.size))};
+               sum / (c.world.size * c.world.size)),
+            is("divided_by_all", "the sum divided by the world's size", sum / c.world.size)};
       };
       rows.push_back(std::move(row));
     }
@@ -157,10 +181,9 @@ Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   if (c.hook.kind == HookKind::noop) return {};
   Findings out;
-  for (int step = 0; step < c.steps; ++step) {
+  for (int step = 0; step < steps_of(c); ++step) {
     std::vector<Row> rows;
-    for (size_t p = 0; p < parameter_count(c); ++p)
-      rows.push_back(h.row({step, "after backward"}, name_of(p)));
+    for (size_t p = 0; p < parameter_count(c); ++p) rows.push_back(held_after(c, h, step, p));
     out += alike("Every rank must hold the same bits as the others", rows);
   }
   return out;
@@ -190,7 +213,7 @@ int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
 }
 
 Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
-  if (c.hook.kind == HookKind::noop) return {};
+  if (c.hook.kind == HookKind::noop || has_join(c)) return {};
   const bool flag_is_alike = sent_dtype(c) == c.dtype;
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
@@ -212,38 +235,6 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
   return out;
 }
 
-std::vector<Hooked> every_small_one() {
-  std::vector<Hooked> all;
-  for (const int world : {2, 3})
-    for (const auto kind :
-         {HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress, HookKind::noop,
-          HookKind::quantize, HookKind::gathered, HookKind::own_work})
-      for (const int64_t cap : {0, 1})
-        for (const auto values : {Values::exact, Values::real})
-          all.push_back({.world = {.size = world},
-                         .steps = 3,
-                         .hook = {.kind = kind, .chunk = 4},
-                         .sizes = {{3, 2}, {5}},
-                         .options = {.bucket_cap_bytes = cap},
-                         .values = values,
-                         .seed = 1});
-  // Their averages have a place in what is sent, and some of their sums have none.
-  for (const auto kind :
-       {HookKind::all_reduce, HookKind::own_work, HookKind::fp16_compress, HookKind::bf16_compress})
-    for (const auto dtype : {Dtype::float32, Dtype::float16}) {
-      if (is_half(dtype) && compresses(kind)) continue;
-      Hooked large{.world = {.size = 4},
-                   .hook = {.kind = kind},
-                   .sizes = {{100}},
-                   .dtype = dtype,
-                   .values = Values::real,
-                   .seed = 1};
-      large.magnitude_log2 = magnitude_log2_max(large);
-      all.push_back(large);
-    }
-  return all;
-}
-
 bool sends_another_dtype(const Hooked& c) {
   return sent_dtype(c) != c.dtype;
 }
@@ -257,33 +248,38 @@ Scenario average_within_bound() {
                "by no more than what the hook sends must round, and sends no more than that.",
       .exactness = "bit-equal · rounded: bounded",
       .source = "torch.distributed.algorithms.ddp_comm_hooks; docs/semantics.md 2.9",
-      .not_covered = "gradients too large for float16, unused parameters, sparse gradients, joins",
+      .not_covered = "gradients too large for float16, unused parameters, sparse gradients",
       .usual_mistake = "summing in half precision before dividing, or dividing twice.",
       .tags = {"hooks", "gradients"},
       .must_catch = {"flag_of_one_element_more", "hook_compresses_a_sum", "hook_result_dropped",
                      "hook_divides_the_sum", "hook_sends_what_it_received",
                      "quantization_fills_with_the_first_element", "quantization_forgets_the_least",
-                     "quantization_truncates"},
+                     "quantization_truncates", "compression_divides_by_the_world",
+                     "quantization_divides_by_the_world"},
       .draws = 150,
       .start = {.world = {.size = 2}},
-      .every = every_small_one,
+      .every = every_averaging,
       .cases = averaging(),
       .precondition = why_no_reference,
       .program = program,
-      .checks = {averages_are_within_the_bound, ranks_hold_the_same_bits, as_few_bytes_as_promised},
-      .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
-                 {"gradients in fewer bits", 0.2, sends_another_dtype},
-                 {"gradients in bytes", 0.12, turns_into_bytes},
-                 {"real values", 0.3, has_real_values<Hooked>},
-                 {"sums beyond the range of what is sent", 0.02,
-                  [](const Hooked& c) {
-                    return has_real_values<Hooked>(c) && c.magnitude_log2 > 14 &&
-                           c.magnitude_log2 == magnitude_log2_max(c);
-                  }},
-                 {"a gradient of three axes", 0.04,
-                  [](const Hooked& c) { return std::ranges::any_of(c.sizes, has_several_axes); }},
-                 {"thousands of elements", 0.1,
-                  [](const Hooked& c) { return elements_of(c) > 1000; }}},
+      .checks = {averages_are_within_the_bound, ranks_hold_the_same_bits, as_few_bytes_as_promised,
+                 the_log_names_the_hook},
+      .labels =
+          {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
+           {"gradients in fewer bits", 0.2, sends_another_dtype},
+           {"gradients in bytes", 0.12, turns_into_bytes},
+           {"real values", 0.3, has_real_values<Hooked>},
+           {"sums beyond the range of what is sent", 0.02,
+            [](const Hooked& c) {
+              return has_real_values<Hooked>(c) && c.magnitude_log2 > 14 &&
+                     c.magnitude_log2 == magnitude_log2_max(c);
+            }},
+           {"a gradient of three axes", 0.04,
+            [](const Hooked& c) { return std::ranges::any_of(c.sizes, has_several_axes); }},
+           {"ranks without inputs", 0.15, has_uneven_inputs},
+           {"a divisor of those that have inputs", 0.04,
+            [](const Hooked& c) { return has_uneven_inputs(c) && c.divisor == JoinKind::live; }},
+           {"thousands of elements", 0.1, [](const Hooked& c) { return elements_of(c) > 1000; }}},
       .unused = {"reload", "hook.matrix_rank", "hook.start", "hook.use_error_feedback",
                  "hook.warm_start", "is_constant"},
   });

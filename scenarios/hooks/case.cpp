@@ -2,6 +2,7 @@
 
 #include "harness/base/values.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 
@@ -9,11 +10,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace lockstep::scenarios::hooks {
 
 namespace {
 
+constexpr const char *kAfterBackward = "after backward", *kWrapped = "wrapped";
 constexpr int64_t kLargestAverage = 4;  // of exact gradients, before the sum
 
 std::vector<int64_t> shape_of(const Size& size) {
@@ -24,6 +27,14 @@ std::vector<int64_t> shape_of(const Size& size) {
 
 int64_t numel(const Size& size) {
   return static_cast<int64_t>(size.rows) * std::max(size.columns, 1);
+}
+
+// The factor of exact gradients, whose averages are so whole numbers.
+double common_multiple(const Hooked& c) {
+  if (!has_join(c) || c.divisor == JoinKind::world) return c.world.size;
+  int multiple = 1;
+  for (int divisor = 2; divisor <= c.world.size; ++divisor) multiple = std::lcm(multiple, divisor);
+  return multiple;
 }
 
 // A sum of products of two vectors, each a sixteenth of the one before.
@@ -82,6 +93,45 @@ std::string name_of(size_t parameter) {
   return "w" + std::to_string(parameter);
 }
 
+bool has_join(const Hooked& c) {
+  return !c.inputs.empty();
+}
+
+bool has_input(const Hooked& c, int step, int rank) {
+  return !has_join(c) || step < c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
+}
+
+int steps_of(const Hooked& c) {
+  int steps = 0;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    while (steps < c.steps && has_input(c, steps, rank)) ++steps;
+  return steps;
+}
+
+int divisor_in(const Hooked& c, int step) {
+  if (!has_join(c) || c.divisor == JoinKind::world) return c.world.size;
+  int count = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) count += has_input(c, step, rank) ? 1 : 0;
+  return count;
+}
+
+bool has_uneven_inputs(const Hooked& c) {
+  const int last = steps_of(c) - 1;
+  bool some = false, all = true;
+  for (int rank = 0; last >= 0 && rank < c.world.size; ++rank) {
+    some = some || has_input(c, last, rank);
+    all = all && has_input(c, last, rank);
+  }
+  return some && !all;
+}
+
+std::string why_not_joined(const Hooked& c) {
+  if (!has_join(c)) return "";
+  if (steps_of(c) == 0) return "no rank has an input";
+  if (c.options.static_graph) return "a join refuses a static graph";
+  return c.reload > 0 ? "no hook is loaded in a join" : "";
+}
+
 at::ScalarType dtype_of(const Hooked& c) {
   return scalar_type(c.dtype);
 }
@@ -115,6 +165,7 @@ bool compresses(HookKind kind) {
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter) {
   const auto size = size_of(c, parameter);
   const auto shape = shape_of(size);
+  if (!has_input(c, step, rank)) return at::zeros(shape, dtype_of(c));
   if (c.is_constant && c.values == Values::real && size.columns > 0)
     return (falling(c, size, parameter) * ((rank + 1) * std::ldexp(1.0, c.magnitude_log2)))
         .view(shape)
@@ -125,7 +176,7 @@ at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter) {
                       .step = static_cast<uint64_t>(step),
                       .index = uint64_t{parameter} << 32};
   const auto values = c.values == Values::exact
-                          ? whole_numbers(first, kLargestAverage, shape) * c.world.size
+                          ? whole_numbers(first, kLargestAverage, shape) * common_multiple(c)
                           : real_numbers(first, shape) * std::ldexp(1.0, c.magnitude_log2);
   return values.to(dtype_of(c));
 }
@@ -145,36 +196,100 @@ std::string why_rounded_twice(const Hooked& c) {
              : "";
 }
 
-void program(const Hooked& c, RankContext& here) {
-  const auto model = std::make_shared<Prescribed>(c);
-  auto options = c.options;
-  options.hook = c.hook;
-  auto replica = wrap(here, model, options);
-  for (int step = 0; step < c.steps; ++step) {
-    if (step > 0 && step == c.reload) {
-      const auto saved = replica->save_hook();
-      replica.reset();
-      replica = wrap(here, model, options);
-      replica->load_hook(saved);
+namespace {
+
+class Training {
+ public:
+  Training(const Hooked& c, RankContext& here)
+      : c_(c), here_(here), model_(std::make_shared<Prescribed>(c)), options_(c.options) {
+    options_.hook = c.hook;
+    replica_ = wrap(here, model_, options_);
+  }
+
+  void run() {
+    const auto steps = [&] {
+      for (int step = 0; step < c_.steps; ++step)
+        if (has_input(c_, step, here_.rank())) train(step);
+    };
+    here_.enter(0, kWrapped);
+    const auto log = replica_->log();
+    here_.record("named hooks", std::vector<int64_t>{!log || !log->comm_hook.empty()});
+    if (!has_join(c_)) return steps();
+    replica_->join(c_.divisor, steps);
+    record_steps_without_inputs();
+  }
+
+ private:
+  void train(int step) {
+    if (step > 0 && step == c_.reload) {
+      const auto saved = replica_->save_hook();
+      replica_.reset();
+      replica_ = wrap(here_, model_, options_);
+      replica_->load_hook(saved);
     }
-    model->zero_grad();
+    model_->zero_grad();
     std::vector<at::Tensor> gradients;
-    for (size_t p = 0; p < parameter_count(c); ++p)
-      gradients.push_back(gradient_of(c, step, here.rank(), p).view({-1}));
-    here.enter(step, "forward");
-    const auto loss = replica->forward(at::cat(gradients));
-    here.enter(step, "backward");
-    replica->backward(loss);
-    here.enter(step, "after backward");
-    for (const auto& parameter : model->named_parameters())
-      here.record(parameter.key(), gradient_or_nothing(parameter.value()));
-    if (c.hook.kind != HookKind::power_sgd) continue;
-    here.enter(step, "left out");
-    for (const auto& parameter : model->named_parameters()) {
-      const auto left_out = replica->left_out(parameter.value());
-      if (left_out.defined()) here.record(parameter.key(), left_out);
+    for (size_t p = 0; p < parameter_count(c_); ++p)
+      gradients.push_back(gradient_of(c_, step, here_.rank(), p).view({-1}));
+    here_.enter(step, "forward");
+    const auto loss = replica_->forward(at::cat(gradients));
+    here_.enter(step, "backward");
+    replica_->backward(loss);
+    here_.enter(step, kAfterBackward);
+    for (const auto& parameter : model_->named_parameters())
+      here_.record(parameter.key(), gradient_or_nothing(parameter.value()));
+    record_left_out(step);
+  }
+
+  void record_left_out(int step) {
+    if (c_.hook.kind != HookKind::power_sgd) return;
+    here_.enter(step, "left out");
+    for (const auto& parameter : model_->named_parameters()) {
+      const auto left_out = replica_->left_out(parameter.value());
+      if (left_out.defined()) here_.record(parameter.key(), left_out);
     }
   }
+
+  void record_steps_without_inputs() {
+    const int steps = steps_of(c_);
+    for (int step = 0; step < steps; ++step) {
+      if (has_input(c_, step, here_.rank())) continue;
+      here_.enter(step, kAfterBackward);
+      for (size_t p = 0; p < parameter_count(c_); ++p)
+        here_.record(name_of(p), torch::empty({0}, dtype_of(c_)));
+    }
+    if (steps > 0 && !has_input(c_, steps - 1, here_.rank())) record_left_out(steps - 1);
+  }
+
+  const Hooked& c_;
+  RankContext& here_;
+  const std::shared_ptr<Prescribed> model_;
+  WrapOptions options_;
+  std::unique_ptr<Replica> replica_;
+};
+
+}  // namespace
+
+void program(const Hooked& c, RankContext& here) {
+  Training(c, here).run();
+}
+
+Findings the_log_names_the_hook(const Hooked&, const History& h) {
+  return equal("A replica that keeps a log must name its hook there",
+               {{.row = h.row({0, kWrapped}, "named hooks"), .expected = {int64_values({1})}}});
+}
+
+TensorValue nothing(const Hooked& c) {
+  return recorded(torch::empty({0}, at::kDouble), dtype_of(c));
+}
+
+Row held_after(const Hooked& c, const History& h, int step, size_t parameter) {
+  auto row = h.row({step, kAfterBackward}, name_of(parameter));
+  size_t first = 0;
+  while (!has_input(c, step, static_cast<int>(first))) ++first;
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+    if (!has_input(c, step, static_cast<int>(rank))) row.by_rank[rank] = row.by_rank[first];
+  return row;
 }
 
 }  // namespace lockstep::scenarios::hooks

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "harness/cases/scenario.h"
+#include "harness/history/history.h"
+#include "harness/verdict/verdict.h"
 #include "harness/worlds/options.h"
 #include "scenarios/cases/parameters.h"
 #include "scenarios/cases/words.h"
@@ -42,6 +44,11 @@ struct Hooked {
   // Real gradients are the same in every step, of each rank a multiple of one matrix whose singular
   // values fall fast.
   bool is_constant = false;
+  // Rank r has inputs in so many steps, read cyclically, in a join whose sums are divided by
+  // `divisor`: the world's size, or the number of ranks that have inputs. Empty: in all, without a
+  // join.
+  std::vector<int> inputs;
+  JoinKind divisor = JoinKind::world;
   // Before this step the hook is saved, and a new replica continues with what was saved; 0: none.
   int reload = 0;
   uint64_t seed = 0;
@@ -57,6 +64,8 @@ struct Hooked {
         field("values", &Hooked::values, {}, Cost::numbers),
         field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 127), Cost::numbers),
         field("is_constant", &Hooked::is_constant, {}, Cost::numbers),
+        field("inputs", &Hooked::inputs, between(0, 1000)),
+        field("divisor", &Hooked::divisor, one_of<JoinKind::world, JoinKind::live>),
         field("reload", &Hooked::reload, between(0, 1000)),
         field("seed", &Hooked::seed, {}, Cost::numbers)};
   }
@@ -67,6 +76,17 @@ int64_t elements_of(const Hooked& c);   // of all parameters
 std::string name_of(size_t parameter);  // "w0"
 at::ScalarType dtype_of(const Hooked& c);
 
+bool has_join(const Hooked& c);
+bool has_input(const Hooked& c, int step, int rank);
+int steps_of(const Hooked& c);  // those in which some rank has an input
+// The divisor of the sums of a step.
+int divisor_in(const Hooked& c, int step);
+bool has_uneven_inputs(const Hooked& c);
+
+// A precondition: some rank has an input, a join refuses a static graph, and no hook is loaded in
+// it.
+std::string why_not_joined(const Hooked& c);
+
 // The dtype in which gradients are sent, if the hook does not turn them into bytes.
 Dtype sent_dtype(const Hooked& c);
 
@@ -76,7 +96,8 @@ bool has_several_axes(const Size& size);
 // The largest `magnitude_log2` of which neither a hook nor the reference exceeds its numbers.
 int magnitude_log2_max(const Hooked& c);
 
-// The gradient of a rank in a step, in the dtype and shape of the parameter.
+// The gradient of a rank in a step, in the dtype and shape of the parameter; zeros where it has no
+// input.
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);
 
 // The same in the dtype in which it is sent, as float64; one for each rank.
@@ -86,6 +107,17 @@ std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter);
 // rounded twice; for such a case there is no reference.
 std::string why_rounded_twice(const Hooked& c);
 
+// In the phase "after backward" of a step each rank that has an input in it records its gradients,
+// the others nothing(). In "left out" they record what a hook keeps; in the last step all do, after
+// the join.
 void program(const Hooked& c, RankContext& here);
+
+Findings the_log_names_the_hook(const Hooked& c, const History& h);
+
+TensorValue nothing(const Hooked& c);
+
+// The gradients that ranks hold after a step; one without an input in it holds here those of the
+// first one with an input.
+Row held_after(const Hooked& c, const History& h, int step, size_t parameter);
 
 }  // namespace lockstep::scenarios::hooks

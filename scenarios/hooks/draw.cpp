@@ -43,6 +43,9 @@ rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes
           weightedOneOf<int>(
               {{3, rc::gen::just(0)}, {5, inRange(-20, 14)}, {3, rc::gen::just(127)}})),
       set(&Hooked::is_constant, weightedElement<bool>({{7, false}, {1, true}})),
+      set(&Hooked::inputs, weightedOneOf<std::vector<int>>({{5, rc::gen::just(std::vector<int>{})},
+                                                            {4, gen::lists(2, 4, inRange(0, 5))}})),
+      set(&Hooked::divisor, element(JoinKind::world, JoinKind::live)),
       set(&Hooked::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
@@ -58,6 +61,8 @@ rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
     if (compresses(c.hook.kind)) c.hook.around = HookCompression::none;
     if (is_half(c.dtype) && sent_dtype(c) != c.dtype) c.dtype = Dtype::float32;
     c.magnitude_log2 = std::min(c.magnitude_log2, magnitude_log2_max(c));
+    if (steps_of(c) == 0) c.inputs.clear();
+    if (has_join(c)) c.options.static_graph = false;
     return c;
   });
 }
@@ -82,6 +87,48 @@ rc::Gen<Hooked> averaging() {
       });
 }
 
+std::vector<Hooked> every_averaging() {
+  std::vector<Hooked> all;
+  for (const int world : {2, 3})
+    for (const auto kind :
+         {HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress, HookKind::noop,
+          HookKind::quantize, HookKind::gathered, HookKind::own_work})
+      for (const int64_t cap : {0, 1})
+        for (const auto values : {Values::exact, Values::real})
+          all.push_back({.world = {.size = world},
+                         .steps = 3,
+                         .hook = {.kind = kind, .chunk = 4},
+                         .sizes = {{3, 2}, {5}},
+                         .options = {.bucket_cap_bytes = cap},
+                         .values = values,
+                         .seed = 1});
+  for (const auto kind :
+       {HookKind::all_reduce, HookKind::fp16_compress, HookKind::bf16_compress, HookKind::noop,
+        HookKind::quantize, HookKind::gathered, HookKind::own_work})
+    all.push_back({.world = {.size = 3},
+                   .steps = 3,
+                   .hook = {.kind = kind, .chunk = 4},
+                   .sizes = {{3, 2}, {5}},
+                   .inputs = {1, 3, 2},
+                   .divisor = JoinKind::live,
+                   .seed = 1});
+  // Their averages have a place in what is sent, and some of their sums have none.
+  for (const auto kind :
+       {HookKind::all_reduce, HookKind::own_work, HookKind::fp16_compress, HookKind::bf16_compress})
+    for (const auto dtype : {Dtype::float32, Dtype::float16}) {
+      if (is_half(dtype) && compresses(kind)) continue;
+      Hooked large{.world = {.size = 4},
+                   .hook = {.kind = kind},
+                   .sizes = {{100}},
+                   .dtype = dtype,
+                   .values = Values::real,
+                   .seed = 1};
+      large.magnitude_log2 = magnitude_log2_max(large);
+      all.push_back(large);
+    }
+  return all;
+}
+
 rc::Gen<Hooked> approximating() {
   const auto hooks = gen::build<HookOptions>(
       set(&HookOptions::kind, rc::gen::just<HookKind>(HookKind::power_sgd)),
@@ -95,7 +142,10 @@ rc::Gen<Hooked> approximating() {
   return gen::map(rounded_once(of(hooks, shapes, inRange(1, 6))), [](Hooked c) {
     // To converge, or so that some steps are approximated.
     c.steps = static_cast<int>(c.hook.start) + (c.is_constant ? kStepsToConverge : c.steps);
-    if (c.seed % 3 == 0) c.reload = static_cast<int>(c.seed / 3 % static_cast<uint64_t>(c.steps));
+    if (c.is_constant) c.inputs.clear();
+    for (auto& each : c.inputs) each += static_cast<int>(c.hook.start);
+    if (c.seed % 2 == 0 && !has_join(c))
+      c.reload = static_cast<int>(c.seed / 2 % static_cast<uint64_t>(c.steps));
     return c;
   });
 }
@@ -118,6 +168,16 @@ std::vector<Hooked> every_approximating() {
                            .values = Values::real,
                            .is_constant = is_constant,
                            .seed = 1});
+  for (const bool feeds_back : {true, false})
+    for (const auto divisor : {JoinKind::world, JoinKind::live})
+      all.push_back({.world = {.size = 3},
+                     .steps = 4,
+                     .hook = {.kind = HookKind::power_sgd, .use_error_feedback = feeds_back},
+                     .sizes = {{8, 6}, {3}},
+                     .values = Values::real,
+                     .inputs = {1, 4, 3},
+                     .divisor = divisor,
+                     .seed = 1});
   return all;
 }
 

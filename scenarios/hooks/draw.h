@@ -9,6 +9,7 @@ namespace lockstep::scenarios::hooks {
 
 // Every hook but power_sgd; vectors and matrices of few elements, and now and then of thousands.
 rc::Gen<Hooked> averaging();
+std::vector<Hooked> every_averaging();
 
 // power_sgd on matrices of every shape, some of which it approximates.
 rc::Gen<Hooked> approximating();

@@ -15,6 +15,7 @@
 #include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/hooks/conserved.h"
 #include "scenarios/hooks/draw.h"
 
 #include <torch/torch.h>
@@ -25,80 +26,6 @@ namespace lockstep::scenarios::hooks_power_sgd_conserves {
 namespace {
 
 using namespace hooks;
-
-bool approximates(const Hooked& c, size_t p) {
-  const auto size = size_of(c, p);
-  return (size.rows + size.columns) * c.hook.matrix_rank < int64_t{size.rows} * size.columns;
-}
-
-double roundoff(const Hooked& c) {
-  return c.dtype == Dtype::float64 && c.hook.around == HookCompression::none ? 0x1p-53 : 0x1p-24;
-}
-
-// All axes but the first are one.
-at::Tensor matrix_of(const at::Tensor& tensor) {
-  return tensor.dim() > 2 ? tensor.view({tensor.size(0), -1}) : tensor;
-}
-
-at::Tensor matrix_of(const TensorValue& value) {
-  return matrix_of(torch::tensor(as_doubles(value), at::kDouble).view(value.shape));
-}
-
-std::vector<at::Tensor> received_matrices(const Hooked& c, int step, size_t p) {
-  auto all = received(c, step, p);
-  for (auto& each : all) each = matrix_of(each);
-  return all;
-}
-
-// The values that one rank holds and kept of a parameter after a step; zeros where it kept nothing.
-struct Seen {
-  at::Tensor applied;
-  std::vector<at::Tensor> left_out;  // by rank
-};
-Seen seen(const Hooked& c, const History& h, int step, size_t p) {
-  Seen out{.applied = matrix_of(h.row({step, "after backward"}, name_of(p)).by_rank.front()),
-           .left_out = {}};
-  const bool has_state = c.hook.use_error_feedback && step >= c.hook.start && approximates(c, p);
-  const auto row = has_state ? h.row({step, "left out"}, name_of(p)) : Row();
-  for (size_t rank = 0; rank < static_cast<size_t>(c.world.size); ++rank)
-    out.left_out.push_back(has_state ? matrix_of(row.by_rank[rank]) : at::zeros_like(out.applied));
-  return out;
-}
-
-at::Tensor average(const std::vector<at::Tensor>& by_rank) {
-  return at::stack(by_rank).mean(0);
-}
-
-// One step of one approximated parameter.
-struct Step {
-  at::Tensor wanted;    // M
-  at::Tensor applied;   // A
-  at::Tensor left_out;  // on average over the ranks
-  at::Tensor rounding;  // of A plus what is left out
-  at::Tensor sizes;     // of what the ranks approximate, on average
-};
-Step step_of(const Hooked& c, const History& h, int step, size_t p) {
-  const auto now = seen(c, h, step, p);
-  auto wanted = received_matrices(c, step, p);
-  if (step > c.hook.start) {
-    const auto before = seen(c, h, step - 1, p);
-    for (size_t rank = 0; rank < wanted.size(); ++rank)
-      wanted[rank] = wanted[rank] + before.left_out[rank];
-  }
-  // Each rank rounds a sum and a difference; the reference, in double precision, these and
-  // averages.
-  const double own = (c.world.size + 4) * std::ldexp(1.0, -53);
-  std::vector<at::Tensor> sizes, rounded;
-  for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    sizes.push_back(wanted[rank].abs());
-    rounded.push_back(wanted[rank].abs() + now.left_out[rank].abs());
-  }
-  return {.wanted = average(wanted),
-          .applied = now.applied,
-          .left_out = average(now.left_out),
-          .rounding = average(rounded) * (1.01 * roundoff(c) + own) + std::ldexp(1.0, -148),
-          .sizes = average(sizes)};
-}
 
 // A finding like `broken`, of the element that is farthest beyond its bound; none if none is.
 Findings within(const Finding& broken, const std::string& what, const at::Tensor& distance,
@@ -117,7 +44,7 @@ Findings within(const Finding& broken, const std::string& what, const at::Tensor
 template <class Judge>
 Findings of_each_step(const Hooked& c, const Judge& judge) {
   Findings out;
-  for (int step = static_cast<int>(c.hook.start); step < c.steps; ++step)
+  for (int step = static_cast<int>(c.hook.start); step < steps_of(c); ++step)
     for (size_t p = 0; p < parameter_count(c); ++p)
       if (approximates(c, p)) out += judge(step, p);
   return out;
@@ -126,7 +53,10 @@ Findings of_each_step(const Hooked& c, const Judge& judge) {
 Findings nothing_is_lost(const Hooked& c, const History& h) {
   if (!c.hook.use_error_feedback) return {};
   return of_each_step(c, [&](int step, size_t p) {
-    const auto s = step_of(c, h, step, p);
+    if (!is_known_before(c, step)) return Findings();
+    int last = step;
+    while (!is_known_after(c, last)) ++last;
+    const auto s = step_of(c, h, step, last, p);
     return within({"What PowerSGD applies and what it keeps must be the gradients and what it kept "
                    "before",
                    "gradients_lost", "", ""},
@@ -147,7 +77,8 @@ double size_of_wanted(const Step& s) {
 Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
   if (!is_wide(c)) return {};
   return of_each_step(c, [&](int step, size_t p) {
-    const auto s = step_of(c, h, step, p);
+    if (c.hook.use_error_feedback && !is_known_before(c, step)) return Findings();
+    const auto s = step_of(c, h, step, step, p);
     const auto overlap = s.applied.t().mm(s.wanted - s.applied);
     const auto size = size_of(c, p);
     // Orthonormal columns, M^T P, P Q^T and the average round once for each of their terms.
@@ -163,10 +94,10 @@ Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
 Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
   if (!is_wide(c)) return {};
   return of_each_step(c, [&](int step, size_t p) {
-    const auto applied = seen(c, h, step, p).applied;
-    const auto rest = at::linalg_svdvals(applied).slice(0, c.hook.matrix_rank);
+    const auto matrix = applied(c, h, step, p);
+    const auto rest = at::linalg_svdvals(matrix).slice(0, c.hook.matrix_rank);
     const auto rank = static_cast<double>(c.hook.matrix_rank);
-    const double bound = 8 * (rank + 1) * (rank + 1) * roundoff(c) * applied.norm().item<double>();
+    const double bound = 8 * (rank + 1) * (rank + 1) * roundoff(c) * matrix.norm().item<double>();
     return within(
         {"What PowerSGD applies must be of the rank that was asked for", "another_rank", "", ""},
         "a singular value behind the first " + std::to_string(c.hook.matrix_rank), rest,
@@ -177,14 +108,14 @@ Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
 // Only where the singular value behind the rank is at most half of the last one within.
 Findings it_finds_the_best(const Hooked& c, const History& h) {
   const bool converges = c.is_constant && c.values == Values::real && c.hook.warm_start &&
-                         !c.hook.use_error_feedback && is_wide(c) &&
+                         !c.hook.use_error_feedback && is_wide(c) && !has_join(c) &&
                          c.steps >= c.hook.start + kStepsToConverge;
   if (!converges) return {};
   Findings out;
   for (size_t p = 0; p < parameter_count(c); ++p) {
     if (!approximates(c, p)) continue;
     const int step = c.steps - 1;
-    const auto s = step_of(c, h, step, p);
+    const auto s = step_of(c, h, step, step, p);
     const auto values = at::linalg_svdvals(s.wanted);
     const auto last = values[c.hook.matrix_rank - 1].item<double>();
     const auto rest = values.slice(0, c.hook.matrix_rank);
@@ -203,29 +134,24 @@ Findings it_finds_the_best(const Hooked& c, const History& h) {
 
 Findings the_others_are_averages(const Hooked& c, const History& h) {
   Findings out;
-  for (int step = 0; step < c.steps; ++step)
+  for (int step = 0; step < steps_of(c); ++step)
     for (size_t p = 0; p < parameter_count(c); ++p) {
       if (approximates(c, p) && step >= c.hook.start) continue;
       const auto own = received_matrices(c, step, p);
-      const auto right = average(own);
-      const auto seen_now = seen(c, h, step, p).applied;
       const double bits = is_wide(c) ? roundoff(c) : std::ldexp(1.0, -8);
-      std::vector<at::Tensor> sizes;
-      for (const auto& each : own) sizes.push_back(each.abs());
-      const auto bound = average(sizes) * (bits * 2 * (c.world.size + 1)) + std::ldexp(1.0, -23);
+      const auto bound = average_size(own) * (bits * 2 * (c.world.size + 1)) + std::ldexp(1.0, -23);
       out += within({"A gradient that PowerSGD does not approximate must be the average",
                      "not_the_average", "", ""},
-                    "the average", seen_now - right, bound, step, p);
+                    "the average", applied(c, h, step, p) - average(own), bound, step, p);
     }
   return out;
 }
 
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   Findings out;
-  for (int step = 0; step < c.steps; ++step) {
+  for (int step = 0; step < steps_of(c); ++step) {
     std::vector<Row> rows;
-    for (size_t p = 0; p < parameter_count(c); ++p)
-      rows.push_back(h.row({step, "after backward"}, name_of(p)));
+    for (size_t p = 0; p < parameter_count(c); ++p) rows.push_back(held_after(c, h, step, p));
     out += alike("Every rank must hold the same bits as the others", rows);
   }
   return out;
@@ -235,12 +161,13 @@ std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind != HookKind::power_sgd) return "the hook is not PowerSGD";
   if (c.magnitude_log2 > magnitude_log2_max(c))
     return "gradients of this magnitude have no place in the hook's numbers";
+  if (const auto why = why_not_joined(c); !why.empty()) return why;
   return why_rounded_twice(c);
 }
 
 bool has_approximated(const Hooked& c) {
   for (size_t p = 0; p < parameter_count(c); ++p)
-    if (approximates(c, p) && c.steps > c.hook.start) return true;
+    if (approximates(c, p) && steps_of(c) > c.hook.start) return true;
   return false;
 }
 
@@ -253,14 +180,16 @@ Scenario power_sgd_conserves() {
                "rank that was asked for, and loses nothing: what it leaves out comes later.",
       .exactness = "within rounding",
       .source = "Vogels et al. 2019; ddp_comm_hooks.powerSGD_hook; docs/semantics.md 2.9",
-      .not_covered = "how fast a training converges, joins, gradients that are not finite",
+      .not_covered = "how fast a training converges, gradients that are not finite",
       .usual_mistake = "approximating each rank's gradients before they are averaged.",
       .tags = {"hooks", "gradients"},
       .must_catch = {"hook_leaves_gradients_behind", "power_sgd_begins_cold",
                      "power_sgd_factors_of_one_rank", "power_sgd_keeps_a_view",
                      "power_sgd_loads_no_passes", "power_sgd_p_left_as_it_is",
                      "power_sgd_matrices_alone", "power_sgd_q_summed",
-                     "power_sgd_residual_never_added", "power_sgd_rounds_away"},
+                     "power_sgd_residual_never_added", "power_sgd_rounds_away",
+                     "power_sgd_averages_over_the_world", "power_sgd_q_over_the_world",
+                     "power_sgd_residual_of_a_full_world"},
       .draws = 60,
       .start = {.world = {.size = 2}, .hook = {.kind = HookKind::power_sgd}},
       .every = every_approximating,
@@ -268,27 +197,29 @@ Scenario power_sgd_conserves() {
       .precondition = why_no_reference,
       .program = program,
       .checks = {ranks_hold_the_same_bits, the_others_are_averages, nothing_is_lost,
-                 what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best},
-      .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
-                 {"an approximated gradient", 0.45, has_approximated},
-                 {"error feedback over steps", 0.2,
-                  [](const Hooked& c) {
-                    return has_approximated(c) && c.hook.use_error_feedback &&
-                           c.steps > c.hook.start + 1;
-                  }},
-                 {"an approximated gradient of three axes", 0.1,
-                  [](const Hooked& c) {
-                    for (size_t p = 0; p < parameter_count(c); ++p)
-                      if (approximates(c, p) && c.steps > c.hook.start &&
-                          has_several_axes(size_of(c, p)))
-                        return true;
-                    return false;
-                  }},
-                 {"ranks of two and more", 0.25,
-                  [](const Hooked& c) { return has_approximated(c) && c.hook.matrix_rank > 1; }},
-                 {"a hook that is saved and loaded", 0.1,
-                  [](const Hooked& c) { return c.reload > 0; }},
-                 {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},
+                 what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best,
+                 the_log_names_the_hook},
+      .labels =
+          {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
+           {"an approximated gradient", 0.45, has_approximated},
+           {"error feedback over steps", 0.2,
+            [](const Hooked& c) {
+              return has_approximated(c) && c.hook.use_error_feedback && c.steps > c.hook.start + 1;
+            }},
+           {"an approximated gradient of three axes", 0.1,
+            [](const Hooked& c) {
+              for (size_t p = 0; p < parameter_count(c); ++p)
+                if (approximates(c, p) && c.steps > c.hook.start && has_several_axes(size_of(c, p)))
+                  return true;
+              return false;
+            }},
+           {"ranks of two and more", 0.25,
+            [](const Hooked& c) { return has_approximated(c) && c.hook.matrix_rank > 1; }},
+           {"a hook that is saved and loaded", 0.1, [](const Hooked& c) { return c.reload > 0; }},
+           {"ranks without inputs", 0.15, has_uneven_inputs},
+           {"a divisor of those that have inputs", 0.04,
+            [](const Hooked& c) { return has_uneven_inputs(c) && c.divisor == JoinKind::live; }},
+           {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},
       .unused = {"hook.chunk"},
   });
 }

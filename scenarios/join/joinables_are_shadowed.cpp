@@ -5,9 +5,9 @@
 // of passes that it only shadows, update its own parameters by them, and send them. Gradients
 // depend on the parameters, so that an update that is left out, or made by an old gradient, shows
 // from then on; a last step, which all ranks make together behind the join, shows what state each
-// rank has kept. Gradients are whole multiples of all divisors, so that no average rounds. The loop
-// of one process runs on each rank beside it, on the same device: what an optimizer's kernels round
-// is no part of the claim.
+// rank has kept. Beside it the program forms sums over the ranks, which are exact. Gradients are
+// whole multiples of all divisors, so that no average rounds. The loop of one process runs on each
+// rank beside it, on the same device: what an optimizer's kernels round is no part of the claim.
 #include "harness/base/values.h"
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
@@ -18,6 +18,7 @@
 #include "scenarios/cases/parameters.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/join/joined.h"
+#include "scenarios/join/own_sums.h"
 
 #include <torch/torch.h>
 
@@ -143,21 +144,32 @@ void program(const Joined& c, RankContext& here) {
     optimizers.push_back(sharded_optimizer(here, {part}, make, here.group()));
     joinables.push_back(optimizers.back().get());
   }
+  std::vector<std::unique_ptr<OwnSum>> sums;
+  std::vector<BesideReplica*> beside;
+  for (int i = 0; i < c.own_sums; ++i) {
+    sums.push_back(std::make_unique<OwnSum>(here, i));
+    beside.push_back(sums.back().get());
+  }
   std::map<int, Tensors> updated;  // by step
   const auto train = [&](int step) {
+    const bool is_joined = step < joined_steps(c);
+    if (is_joined && !sums.empty()) sums.front()->add(step);
     model->zero_grad();
     here.enter(step, "trains");
     replica->backward(replica->forward(model->gradient(step, here.rank())));
     for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i)
       for (const auto& optimizer : optimizers) optimizer->step();
     updated[step] = copies(model->parameters());
+    for (size_t i = 1; is_joined && i < sums.size(); ++i) sums[i]->add(step);
   };
-  replica->join(
+  replica->join_beside(
       c.divisor,
       [&] {
         for (int step = 0; step < inputs_of(c, here.rank()); ++step) train(step);
       },
-      joinables);
+      joinables, beside);
+  here.enter(0, kJoined);
+  for (const auto& each : sums) each->record();
   train(joined_steps(c));
   // Only now is every rank at every step: one without an input in a step has nothing of it.
   for (int step = 0; step <= joined_steps(c); ++step) {
@@ -189,6 +201,7 @@ std::vector<Joined> every_small_one() {
                          .inputs = inputs,
                          .divisor = divisor,
                          .optimizer = optimizer,
+                         .own_sums = views ? 2 : 0,
                          .gradient_as_bucket_view = views,
                          .sizes = {3, 2},
                          .seed = 1});
@@ -209,6 +222,7 @@ rc::Gen<Joined> cases() {
                   OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::amsgrad,
                   OptimizerKind::rmsprop)),
       set(&Joined::optimizers, element(1, 2, 3)), set(&Joined::steps_twice, arbitrary<bool>()),
+      set(&Joined::own_sums, element(0, 0, 1, 2, 3)),
       set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Joined::sizes, gen::lists(1, 5, inRange(1, 20))),
@@ -229,26 +243,29 @@ Scenario joinables_are_shadowed() {
       .claim =
           "In a join, ranks that are out of inputs go on updating the parameters of a sharded "
           "optimizer that are theirs, so that every step, and the state of the optimizer after "
-          "the join, are those of one process.",
+          "the join, are those of one process; and they shadow what the program itself sends.",
       .exactness = "bit-equal",
       .source = "torch.distributed.algorithms.Join; ZeroRedundancyOptimizer; docs/semantics.md 5.3",
-      .not_covered = "joinables of a program's own, errors, several instances",
+      .not_covered = "errors, several instances",
       .usual_mistake =
           "a rank without inputs that still has the gradients of its own last step, and "
           "updates its parameters by them.",
       .tags = {"join", "optimizers"},
       .must_catch = {"join_shadows_the_first_joinable", "shadowed_averages_are_dropped",
-                     "shadowed_optimizer_sends_and_does_not_step"},
+                     "shadowed_optimizer_sends_and_does_not_step",
+                     "join_ends_for_the_first_joinable"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {equals_one_process},
+      .checks = {equals_one_process, own_sums_are_shadowed},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Joined>},
                  {"uneven inputs", 0.4, is_uneven},
                  {"a divisor of those that have inputs", 0.3,
                   [](const Joined& c) { return c.divisor == JoinKind::live; }},
+                 {"several sums of the program's own", 0.2,
+                  [](const Joined& c) { return c.own_sums > 1; }},
                  {"several optimizers", 0.3,
                   [](const Joined& c) { return optimizer_count(c) > 1; }},
                  {"an optimizer with state", 0.5,

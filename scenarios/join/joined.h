@@ -17,6 +17,9 @@ struct Joined {
   OptimizerKind optimizer = OptimizerKind::sgd;
   int optimizers = 1;        // that share the parameters: number p is that of p modulo optimizers
   bool steps_twice = false;  // after each pass
+  // Sums over the ranks that the program forms in each step, the first before the forward; at the
+  // join's end the last rank's total is sent to all.
+  int own_sums = 0;
   bool gradient_as_bucket_view = false;
   int64_t bucket_cap_bytes = 0;
   std::vector<int> sizes;  // elements of each parameter; empty: one of one element
@@ -32,6 +35,7 @@ struct Joined {
                      OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::rmsprop>),
         field("optimizers", &Joined::optimizers, between(1, 4)),
         field("steps_twice", &Joined::steps_twice),
+        field("own_sums", &Joined::own_sums, between(0, 4)),
         field("gradient_as_bucket_view", &Joined::gradient_as_bucket_view),
         field("bucket_cap_bytes", &Joined::bucket_cap_bytes, at_least(0)),
         field("sizes", &Joined::sizes, between(1, 4096)),
@@ -52,6 +56,14 @@ inline int joined_steps(const Joined& c) {
 
 inline bool has_input(const Joined& c, int step, int rank) {
   return step == joined_steps(c) || step < inputs_of(c, rank);
+}
+
+// The highest rank that had inputs last.
+inline int last_to_join(const Joined& c) {
+  int last = c.world.size - 1;
+  for (int rank = 0; rank < c.world.size && joined_steps(c) > 0; ++rank)
+    if (inputs_of(c, rank) == joined_steps(c)) last = rank;
+  return last;
 }
 
 inline int divisor_in(const Joined& c, int step) {

@@ -33,21 +33,23 @@ namespace {
 
 constexpr int64_t kColumns = 3;   // of a linear or transposed weight
 constexpr int64_t kSamples = 2;   // that a linear layer sees
-constexpr int64_t kLookUps = 3;   // of an embedding
 constexpr int64_t kEmbedded = 2;  // columns of an embedding
 constexpr int64_t kParameterMost = 2;
 
+bool is_table(const LayerSpec& spec) {
+  return spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse;
+}
+
 // An embedding has a row at least.
 int64_t rows_of(const LayerSpec& spec) {
-  const bool is_table = spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse;
-  return is_table ? std::max<int64_t>(spec.size, 1) : spec.size;
+  return is_table(spec) ? std::max<int64_t>(spec.size, 1) : spec.size;
 }
 
 std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   const auto rows = rows_of(spec);
   if (spec.kind == LayerKind::linear) return {rows, kColumns};
   if (spec.kind == LayerKind::transposed) return {kColumns, rows};
-  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse) return {rows, kEmbedded};
+  if (is_table(spec)) return {rows, kEmbedded};
   if (spec.kind == LayerKind::channels_last) return {rows, 2, 2, 2};
   return {rows};
 }
@@ -57,11 +59,14 @@ int64_t numbers_in(const LayerSpec& spec) {
   return spec.dtype == Dtype::complex64 ? 2 : 1;
 }
 
+int64_t lookups_of(const LayerSpec& spec) {  // of an embedding
+  return spec.size == 0 ? 0 : 3;
+}
+
 // Inputs of one call.
 int64_t inputs_of(const LayerSpec& spec) {
   if (spec.kind == LayerKind::linear) return kSamples * (kColumns + spec.size);
-  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse)
-    return kLookUps * (1 + kEmbedded);
+  if (is_table(spec)) return lookups_of(spec) * (1 + kEmbedded);
   return numbers_in(spec) * c10::multiply_integers(weight_shape(spec));
 }
 
@@ -183,9 +188,9 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
     const auto factors = inputs.next({kSamples, spec.size}).to(dtype);
     return (torch::linear(x, weight, bias) * factors).sum();
   }
-  if (spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse) {
-    const auto rows = inputs.next({kLookUps}).to(at::kLong).remainder(rows_of(spec));
-    const auto factors = inputs.next({kLookUps, kEmbedded}).to(dtype);
+  if (is_table(spec)) {
+    const auto rows = inputs.next({lookups_of(spec)}).to(at::kLong).remainder(rows_of(spec));
+    const auto factors = inputs.next({lookups_of(spec), kEmbedded}).to(dtype);
     const bool is_sparse = spec.kind == LayerKind::sparse;
     return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }
@@ -254,21 +259,6 @@ at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
   });
 }
 
-WrapOptions LayeredModel::options(WrapOptions given) const {
-  given.ignored = ignored_buffers_;
-  for (const auto& layer : layers_) {
-    const auto& spec = layer.spec;
-    const bool is_delayed = spec.travels == Travels::last && layer.delays;
-    auto& names = spec.travels == Travels::not_ ? given.ignored : given.delayed;
-    if (spec.travels != Travels::not_ && !is_delayed) continue;
-    names.push_back(layer.weight_name);
-    if (layer.bias.defined()) names.push_back(layer.bias_name);
-  }
-  if (!given.delayed.empty()) given.delayed_until = "first";
-  if (!given.bucket_caps_bytes.empty()) given.bucket_cap_bytes = 0;  // one or the other
-  return given;
-}
-
 std::vector<at::Tensor> LayeredModel::squared_weights() const {
   const auto is_recomputed = [&](const at::Tensor& weight) {
     return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
@@ -291,9 +281,8 @@ bool LayeredModel::is_sparse(const at::Tensor& parameter) const {
 std::vector<Named> LayeredModel::distinct_parameters() const {
   std::set<const at::TensorImpl*> seen;
   std::vector<Named> out;
-  for (const auto& each : named_parameters())
-    if (seen.insert(each.value().unsafeGetTensorImpl()).second)
-      out.push_back({each.key(), each.value()});
+  for (const auto& [name, value] : named_parameters().pairs())
+    if (seen.insert(value.unsafeGetTensorImpl()).second) out.push_back({name, value});
   return out;
 }
 

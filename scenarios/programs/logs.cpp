@@ -24,7 +24,12 @@ const std::vector<std::string>& names() {
                                             "num_parameter_tensors",
                                             "total_parameter_size_bytes",
                                             "num_buckets_reduced",
-                                            "unused_parameter_size"};
+                                            "unused_parameter_size",
+                                            "rank",
+                                            "world_size",
+                                            "bucket_cap_bytes",
+                                            "switches",
+                                            "times"};
   return all;
 }
 
@@ -35,6 +40,22 @@ std::vector<int64_t> listed(const reference::Buckets& buckets) {
     out.push_back(kNextBucket);
   }
   return out;
+}
+
+// Times of forward, backward, communication, and the overlap of the last two. A replica counts the
+// passes that it timed; the first ten are among them.
+bool times_are_possible(const ReplicaLog& log) {
+  const auto possible = [](const std::vector<int64_t>& times) {
+    return std::ranges::all_of(times, [](int64_t each) { return each >= 0; }) &&
+           times[3] <= std::min(times[1], times[2]);
+  };
+  const auto ran = [](const std::vector<int64_t>& times) {
+    return times[0] > 0 && times[1] > 0 && times[2] > 0;
+  };
+  const bool has_timed = log.timed_iterations > 0;
+  if (!possible(log.times) || !possible(log.average_times)) return false;
+  if (has_timed != ran(log.average_times) || has_timed != ran(log.times)) return false;
+  return log.timed_iterations != 1 || log.times == log.average_times;
 }
 
 std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
@@ -48,6 +69,15 @@ std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
   if (name == "num_parameter_tensors") return {log.num_parameter_tensors};
   if (name == "total_parameter_size_bytes") return {log.total_parameter_size_bytes};
   if (name == "num_buckets_reduced") return {log.num_buckets_reduced};
+  if (name == "rank") return {log.rank};
+  if (name == "world_size") return {log.world_size};
+  if (name == "bucket_cap_bytes") return log.bucket_cap_bytes;
+  if (name == "switches") {
+    std::vector<int64_t> out;
+    for (const auto& each : log.switches) out.push_back(each.second ? 1 : 0);
+    return out;
+  }
+  if (name == "times") return {times_are_possible(log) ? 1 : 0};
   return {log.unused_parameter_size};
 }
 
@@ -100,6 +130,11 @@ void FollowedLog::wrap(const FollowedModel& model) {
 }
 
 void FollowedLog::begin_anew(const FollowedModel& model) {
+  for (const auto& group : model.groups())
+    for (size_t i = 0; i < group.size(); ++i) {
+      at(group[i]).in_group = static_cast<int64_t>(i);
+      at(group[i]).group_size = static_cast<int64_t>(group.size());
+    }
   for (auto& rank : ranks_) {
     rank.is_rebuilt = false;
     rank.rebuilt.reset();
@@ -185,6 +220,13 @@ FollowedLog::Values FollowedLog::expected(const Rank& rank, const std::string& n
   }
   if (name == "join_uneven_inputs") return List{rank.has_joined ? 1 : 0};
   if (name == "iteration") return List{rank.iteration};
+  if (name == "rank") return List{rank.in_group};
+  if (name == "world_size") return List{rank.group_size};
+  if (name == "bucket_cap_bytes") return caps_;
+  if (name == "switches")
+    return List{c_.options.broadcast_buffers, c_.options.find_unused_parameters,
+                c_.options.gradient_as_bucket_view, /*has_sync_bn=*/0, c_.options.static_graph};
+  if (name == "times") return List{1};
   if (name == "num_parameter_tensors") return List{static_cast<int64_t>(reduced_.size())};
   if (name == "total_parameter_size_bytes") {
     int64_t bytes = 0;

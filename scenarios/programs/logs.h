@@ -33,6 +33,7 @@ class FollowedLog {
     // Unknown where the rank whose gradients decide took no part in the last step.
     std::optional<reference::Buckets> rebuilt;
     int64_t iteration = 0;
+    int64_t in_group = 0, group_size = 1;  // its number there
     // The counts of the last pass; unknown where a static graph or skipped buckets decide.
     std::optional<int64_t> unused_bytes = 0, reduced_count = 0;
   };

@@ -89,6 +89,9 @@ void state_options(const WrapOptions& options, Statements& all) {
                     {"forward_sync_buffers", truth(synchronises_buffers(options))},
                     {"buffer_sync_lag", truth(options.buffer_sync_lag)},
                     {"check_replicas_every", std::to_string(options.further.check_replicas_every)},
+                    {"broadcast_cap_mb", options.further.broadcast_cap_bytes == 0
+                                             ? "250"
+                                             : mebibytes(options.further.broadcast_cap_bytes)},
                     {"bucket_cap_mb",
                      options.bucket_cap_bytes == 0 ? "unset" : mebibytes(options.bucket_cap_bytes)},
                     {"bucket_cap_mb_list", caps + " ]"}};
@@ -114,6 +117,9 @@ void find_wrong_options(const WrapOptions& options, std::vector<Words>& mistakes
   if (further.forward_sync_buffers && further.broadcast_buffers &&
       further.forward_sync_buffers != further.broadcast_buffers)
     mistakes.push_back({"forward_sync_buffers and broadcast_buffers", "differ"});
+  if (further.broadcast_cap_bytes < 0)
+    mistakes.push_back(
+        {"broadcast_cap_mb is " + mebibytes(further.broadcast_cap_bytes), "0 to 1e9"});
   if (options.bucket_cap_bytes < 0)
     mistakes.push_back({"bucket_cap_mb is " + mebibytes(options.bucket_cap_bytes), "0 to 1e9"});
   if (options.bucket_cap_bytes != 0 && !options.bucket_caps_bytes.empty())

@@ -7,8 +7,10 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
+// The first name begins all others.
 std::string name_at(const TensorSpec& form, size_t place) {
-  return "t" + std::to_string(place) + (form.kind == TensorKind::embedding ? ".weight" : "");
+  return "t1" + (place == 0 ? "" : std::to_string(place - 1)) +
+         (form.kind == TensorKind::embedding ? ".weight" : "");
 }
 
 Dtype next_dtype(Dtype dtype) {

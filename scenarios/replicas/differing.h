@@ -10,7 +10,8 @@ namespace lockstep::scenarios::replicas {
 
 enum class TensorKind { parameter, buffer, embedding };
 
-// A tensor of the model. Its name is its place: "t0", "t1", ...; an embedding's is "t2.weight".
+// A tensor of the model. By place the names are "t1", "t10", "t11", ...; an embedding's is
+// "t11.weight".
 struct TensorSpec {
   TensorKind kind = TensorKind::parameter;
   std::vector<int> shape;  // of an embedding: its first two sizes or 1, and one row more

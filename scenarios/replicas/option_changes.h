@@ -41,6 +41,10 @@ inline constexpr OptionChange kBefore[]{
      }},
     {"buffer_sync_lag", &WrapOptions::buffer_sync_lag},
     {"check_replicas", nullptr, [](WrapOptions& all) { all.further.check_replicas_every = 1000; }},
+    {"broadcast_cap", nullptr,
+     [](WrapOptions& all) { all.further.broadcast_cap_bytes = kOtherCap; }},
+    {"negative_broadcast_cap", nullptr,
+     [](WrapOptions& all) { all.further.broadcast_cap_bytes = -1; }},
     {"cap", nullptr,
      [](WrapOptions& all) {
        all.bucket_cap_bytes = all.bucket_cap_bytes == kOtherCap ? 0 : kOtherCap;

@@ -44,6 +44,10 @@ std::string hook_in_words(const Json& value) {
   if (const auto reload = number(value, "reload"); reload > 0)
     out +=
         "; before step " + std::to_string(reload) + " saves the hook and loads it into a new one";
+  if (!value.at("inputs").empty())
+    out += "; in a join, ranks have inputs in so many steps: " + value.at("inputs").dump() +
+           ", and sums are divided by " +
+           (value.at("divisor") == "live" ? "who has some" : "the world's size");
   return out;
 }
 
@@ -158,7 +162,11 @@ std::string buffer_hook_in_words(const Json& value) {
   return "a hook averages buffers " +
          std::string(value.at("place") == "before_forward" ? "before" : "behind") +
          " the module's forward; forwards: " +
-         (forwards.empty() ? words.at("synced") : in_order(each_in(forwards, words)));
+         (forwards.empty() ? words.at("synced") : in_order(each_in(forwards, words))) +
+         (value.at("inputs").empty()
+              ? ""
+              : "; in a join, ranks make so many of them: " + value.at("inputs").dump() +
+                    ", and all make one behind it");
 }
 
 // --- joins and failures -------------------------------------------------------------------------

@@ -146,6 +146,8 @@ std::string quoted(const std::string& word) {
 Python lacking(const Json& value) {
   const Erring c(value);
   const auto mistake = c.mistake();
+  if (!c.at("attempts").empty() && mistake == "throw_in_forward")
+    throw NotWritten("cases with calls after the end are not written as programs yet");
   if (mistake != "none" && mistake != "throw_in_backward" && mistake != "throw_in_forward")
     throw NotWritten("cases with the mistake '" + mistake + "' are not written as programs yet");
   if (c.at("embedding").get<bool>() || c.at("buffer").get<bool>())
@@ -220,6 +222,8 @@ std::string lacking_in_words(const Json& value) {
   if (mistake != "none")
     parts.push_back("the mistake of a rank: " + mistake + " (" + on(c.at("mistake").at("ranks")) +
                     ")");
+  if (const auto more = c.at("attempts").size(); more > 0 && mistake != "none")
+    parts.push_back(std::to_string(more) + " later calls");
   return "a forward and a backward" + std::string(c.steps() > 1 ? " in each step" : "") +
          (parts.empty() ? "" : "; " + joined(parts, "; "));
 }

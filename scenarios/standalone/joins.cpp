@@ -131,6 +131,7 @@ def forward(self, batch):  # whose gradient depends on the parameters
 )";
 
 Python joinables(const Json& value) {
+  if (value.at("own_sums") != 0) throw NotWritten("a join of sums of the program's own");
   const auto inputs = inputs_by_rank(value, 1);
   const auto most = *std::max_element(inputs.begin(), inputs.end());
   auto sizes = value.at("sizes").get<std::vector<int64_t>>();
@@ -186,7 +187,8 @@ Python joinables(const Json& value) {
 
 std::string joinables_in_words(const Json& value) {
   return "in a join of a wrapped model and a sharded optimizer, ranks train on " +
-         list(inputs_by_rank(value, 1)) + " inputs, then all train one step more";
+         list(inputs_by_rank(value, 1)) + " inputs, then all train one step more" +
+         (value.at("own_sums") == 0 ? "" : "; the program's own sums are shadowed too");
 }
 
 }  // namespace

@@ -13,12 +13,16 @@ namespace {
 using namespace programs;
 
 // As scenarios/programs/layers.cpp and values.cpp have them.
-constexpr int64_t kLinearColumns = 3, kSamples = 2, kLookUps = 3, kEmbedded = 2;
+constexpr int64_t kLinearColumns = 3, kSamples = 2, kEmbedded = 2;
 constexpr int64_t kDrawnMost = 2, kGivenMost = 3;
 constexpr double kOddWeights[] = {5, 7};
 
 bool is_table(const LayerSpec& spec) {
   return spec.kind == LayerKind::embedding || spec.kind == LayerKind::sparse;
+}
+
+int64_t lookups_of(const LayerSpec& spec) {
+  return spec.size == 0 ? 0 : 3;
 }
 
 std::vector<int64_t> shape_of_weight(const LayerSpec& spec) {
@@ -31,7 +35,7 @@ std::vector<int64_t> shape_of_weight(const LayerSpec& spec) {
 
 int64_t inputs_of_call(const LayerSpec& spec) {
   if (spec.kind == LayerKind::linear) return kSamples * (kLinearColumns + spec.size);
-  if (is_table(spec)) return kLookUps * (1 + kEmbedded);
+  if (is_table(spec)) return lookups_of(spec) * (1 + kEmbedded);
   int64_t count = spec.dtype == Dtype::complex64 ? 2 : 1;
   for (const auto size : shape_of_weight(spec)) count *= size;
   return count;
@@ -94,12 +98,12 @@ std::string call_text(const LayerSpec& spec, const std::string& name, const std:
            cut(kSamples * spec.size, "2, " + std::to_string(spec.size)) + ").sum()";
   }
   if (is_table(spec)) {
-    const auto from = std::to_string(at), to = std::to_string(at + kLookUps);
-    at += kLookUps;
+    const auto from = std::to_string(at), to = std::to_string(at + lookups_of(spec));
+    at += lookups_of(spec);
     return "(torch.nn.functional.embedding(x[" + from + ":" + to + "].long() % " +
            std::to_string(std::max<int64_t>(spec.size, 1)) + ", " + weight +
            (spec.kind == LayerKind::sparse ? ", sparse=True) * " : ") * ") +
-           cut(kLookUps * kEmbedded, "3, 2") + ").sum()";
+           cut(lookups_of(spec) * kEmbedded, std::to_string(lookups_of(spec)) + ", 2") + ").sum()";
   }
   std::vector<std::string> sizes;
   for (const auto size : shape_of_weight(spec)) sizes.push_back(std::to_string(size));

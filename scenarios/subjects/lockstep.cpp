@@ -55,6 +55,8 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
     out.forward_sync_buffers = further.forward_sync_buffers;
     out.broadcast_buffers = further.broadcast_buffers;
   }
+  if (further.broadcast_cap_bytes != 0)
+    out.broadcast_cap_mb = static_cast<double>(further.broadcast_cap_bytes) / kMebibyte;
   if (further.timeout_ms) out.timeout = std::chrono::milliseconds(*further.timeout_ms);
   return out;
 }
@@ -64,6 +66,22 @@ std::shared_ptr<CommunicationHook> hook_of(const WrapOptions& options, const Gro
   if (options.local_sgd) return hook_of(*options.local_sgd, group);
   return nullptr;
 }
+
+class JoinedCalls : public Joinable {
+ public:
+  JoinedCalls(BesideReplica& calls, size_t number)
+      : calls_(calls), name_("calls " + std::to_string(number)) {
+    calls_.tell = [this] { announce(); };
+  }
+  ~JoinedCalls() override { calls_.tell = nullptr; }
+  std::string name() const override { return name_; }
+  void shadow() override { calls_.shadow(); }
+  void all_have_joined(int last_to_join) override { calls_.all_have_joined(last_to_join); }
+
+ private:
+  BesideReplica& calls_;
+  const std::string name_;
+};
 
 class Wrapped : public Replica {
  public:
@@ -98,8 +116,15 @@ class Wrapped : public Replica {
   void parameters_changed_unreported() override {}
   void join(JoinKind kind, const std::function<void()>& steps,
             const std::vector<ShardedOptimizer*>& optimizers) override {
+    join_beside(kind, steps, optimizers, {});
+  }
+  void join_beside(JoinKind kind, const std::function<void()>& steps,
+                   const std::vector<ShardedOptimizer*>& optimizers,
+                   const std::vector<BesideReplica*>& beside) override {
     std::vector<std::shared_ptr<Joinable>> joinables;
     for (auto* const each : optimizers) joinables.push_back(joinable_of(*each));
+    for (auto* const each : beside)
+      joinables.push_back(std::make_shared<JoinedCalls>(*each, joinables.size()));
     auto join = ddp_.join({.throw_on_early_termination = kind == JoinKind::throws,
                            .divide_by_initial_world_size = kind != JoinKind::live,
                            .enable = kind != JoinKind::disabled},
@@ -162,7 +187,24 @@ class Wrapped : public Replica {
         .num_parameter_tensors = data.num_parameter_tensors,
         .total_parameter_size_bytes = data.total_parameter_size_bytes,
         .num_buckets_reduced = data.num_buckets_reduced,
-        .unused_parameter_size = data.unused_parameter_size};
+        .unused_parameter_size = data.unused_parameter_size,
+        .rank = data.rank,
+        .world_size = data.world_size,
+        .bucket_cap_bytes = data.bucket_cap_bytes,
+        .switches = {{"broadcast_buffers", data.broadcast_buffers},
+                     {"find_unused_parameters", data.find_unused_parameters},
+                     {"gradient_as_bucket_view", data.gradient_as_bucket_view},
+                     {"static_graph", data.static_graph},
+                     {"has_sync_bn", data.has_sync_bn}},
+        .dtypes = data.dtypes,
+        .comm_hook = data.comm_hook,
+        .timed_iterations = data.timed_iterations,
+        .times = {data.forward_compute_time.count(), data.backward_compute_time.count(),
+                  data.backward_comm_time.count(), data.backward_compute_comm_overlap_time.count()},
+        .average_times = {data.avg_forward_compute_time.count(),
+                          data.avg_backward_compute_time.count(),
+                          data.avg_backward_comm_time.count(),
+                          data.avg_backward_compute_comm_overlap_time.count()}};
   }
 
  private:
@@ -185,13 +227,19 @@ class Wrapped : public Replica {
   std::vector<Parameter> parameters_;  // indexed by the plan
 };
 
+std::optional<std::chrono::milliseconds> timeout_of(const NormOptions& options) {
+  if (!options.timeout_ms) return {};
+  return std::chrono::milliseconds(*options.timeout_ms);
+}
+
 SyncBatchNormOptions translated(const NormOptions& options, const Group& group) {
   return {.num_features = options.channels,
           .eps = std::ldexp(1.0, static_cast<int>(options.eps_log2)),
           .momentum = momentum_of(options),
           .affine = options.affine,
           .track_running_stats = options.track_running_stats,
-          .process_group = group};
+          .process_group = group,
+          .timeout = timeout_of(options)};
 }
 
 class Normalising : public Model {

@@ -174,6 +174,8 @@ std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const
                                                      {ReductionKind::min, ReduceOp::MIN},
                                                      {ReductionKind::max, ReduceOp::MAX}};
   const GivesBack what_it_keeps(all);
+  std::vector<Group> before;
+  for (int i = 0; i < call.groups_before; ++i) before.push_back(new_group(all, call.ranks));
   const Group group = call.ranks.empty() ? all : new_group(all, call.ranks);
   if (!group) return {};
   const GivesBack what_its_group_keeps(group);

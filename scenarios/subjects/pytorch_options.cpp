@@ -14,6 +14,8 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
     throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
   if (further.on_some_rank)
     throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
+  if (further.broadcast_cap_bytes < 0)
+    throw Unsupported("PyTorch's DistributedDataParallel has no option for its broadcasts");
   if (further.check_replicas_every != 0)
     throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
   if (!options.buffer_hook.empty()) throw Unsupported("PyTorch has no hook that averages buffers");

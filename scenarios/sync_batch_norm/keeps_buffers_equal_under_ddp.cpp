@@ -15,23 +15,23 @@
 //
 // "With SyncBatchNorm buffers are always equal": only because each rank counts all ranks' values. A
 // rank that assumes its peers' batches to be as large as its own divides by another n - 1; with
-// batches of 6 and 2 the running variances diverge, and averages do not (mutant
-// sync_batch_norm_running_count_taken_from_own).
+// batches of 6 and 2 the running variances diverge, and averages do not.
 //
 // Why the checks suffice: the convolution is of one pixel with whole weights, so that the input of
 // the normalisation is one known number per rank and channel, and each rank's expected statistics
 // follow from the definition step by step, within the bounds of docs/numerics.md. For a plain layer
-// the ranks must differ, by that definition; for a synchronised one they are also compared bit for
-// bit.
+// the ranks must differ, by that definition; synchronised ones are also compared bit for bit.
 #include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
+#include "scenarios/sync_batch_norm/late_rank.h"
 #include "scenarios/sync_batch_norm/under_ddp.h"
 
 #include <torch/torch.h>
@@ -44,6 +44,8 @@ namespace lockstep::scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp {
 namespace {
 
 using namespace sync_batch_norm;
+
+constexpr const char *kWrapped = "wrapped", *kHasNorm = "has_sync_bn", *kHasLog = "has a log";
 
 class Plain : public Model {
  public:
@@ -107,9 +109,17 @@ void throw_and_begin_anew(ConvolutionAnd& model, Replica& replica, bool throws,
 
 void program(const UnderDdp& c, RankContext& here) {
   const bool is_plain = c.norm == NormKind::plain;
+  if (late(c) >= 0) refuse_where_the_simulation_waits(here, "a deadline");
+  auto norm = kNorm;
+  WrapOptions options{.broadcast_buffers = c.broadcast_buffers};
+  if (late(c) >= 0) set_timeouts(c, norm, options);
   const auto model = std::make_shared<ConvolutionAnd>(
-      is_plain ? std::make_shared<Plain>() : lockstep::sync_batch_norm(here, kNorm));
-  const auto replica = wrap(here, model, {.broadcast_buffers = c.broadcast_buffers});
+      is_plain ? std::make_shared<Plain>() : lockstep::sync_batch_norm(here, norm));
+  const auto replica = wrap(here, model, options);
+  here.enter(0, kWrapped);
+  const auto log = replica->log();
+  here.record(kHasNorm, std::vector<int64_t>{log && log->switches.at("has_sync_bn")});
+  here.record(kHasLog, std::vector<int64_t>{log.has_value()});
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
     const int thrower = throwing(c, step);
@@ -121,6 +131,8 @@ void program(const UnderDdp& c, RankContext& here) {
     for (const auto& buffer : model->named_buffers())
       here.record(buffer.key().substr(std::string("then.").size()), *buffer);
   }
+  if (late(c) >= 0)
+    record_wait_for_the_late_rank(c, here, [&] { replica->forward(batch(c, here.rank())); });
 }
 
 // The expected statistics of one name in one step.
@@ -180,6 +192,13 @@ Findings synchronised_ones_are_equal(const UnderDdp& c, const History& h) {
                h.rows("after step"));
 }
 
+Findings the_log_says_what_layers_there_are(const UnderDdp& c, const History& h) {
+  if (as_integers(h.row({0, kWrapped}, kHasLog).by_rank.front()).front() == 0) return {};
+  return equal("A replica must log whether it has a SyncBatchNorm",
+               {{.row = h.row({0, kWrapped}, kHasNorm),
+                 .expected = {int64_values({c.norm == NormKind::synchronised})}}});
+}
+
 // Without this difference the checks would pass whatever plain layers do.
 Findings plain_ones_differ(const UnderDdp& c, const History& h) {
   if (c.norm == NormKind::synchronised || c.world.size == 1) return {};
@@ -212,6 +231,8 @@ std::vector<UnderDdp> every_small_one() {
                      .steps = 3,
                      .broadcast_buffers = broadcast,
                      .throwing = {-1, 1}});
+  for (const bool waits_longer : {true, false})
+    all.push_back({.world = {.size = 2}, .late = 1, .layer_waits_longer = waits_longer});
   return all;
 }
 
@@ -226,7 +247,9 @@ rc::Gen<UnderDdp> cases() {
       set(&UnderDdp::broadcast_buffers),
       set(&UnderDdp::throwing, rc::gen::weightedOneOf<std::vector<int>>(
                                    {{1, rc::gen::just(std::vector<int>{})},
-                                    {2, gen::lists(3, rc::gen::element(-1, 0, 1, 2, 3))}})));
+                                    {2, gen::lists(3, rc::gen::element(-1, 0, 1, 2, 3))}})),
+      set(&UnderDdp::late, rc::gen::element(-1, -1, -1, 0, 1, 2)),
+      set(&UnderDdp::layer_waits_longer));
 }
 
 }  // namespace
@@ -247,13 +270,15 @@ Scenario keeps_buffers_equal_under_ddp() {
                        "statistics, and every batch is still normalised by its own.",
       .tags = {"sync_batch_norm", "buffers"},
       .must_catch = {"sync_batch_norm_running_count_taken_from_own",
-                     "sync_batch_norm_running_statistics_local", "buffers_never_broadcast"},
+                     "sync_batch_norm_running_statistics_local", "buffers_never_broadcast",
+                     "layer_waits_as_long_as_its_replica"},
       .draws = 40,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
       .checks = {running_statistics_move_towards_what_they_see, synchronised_ones_are_equal,
+                 a_layer_waits_as_long_as_it_says, the_log_says_what_layers_there_are,
                  plain_ones_differ},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<UnderDdp>},
                  {"batches of unequal size", 0.4,
@@ -262,6 +287,7 @@ Scenario keeps_buffers_equal_under_ddp() {
                   [](const UnderDdp& c) { return c.norm == NormKind::plain; }},
                  {"a forward that throws on one rank", 0.05,
                   [](const UnderDdp& c) { return throwing(c, 0) >= 0; }},
+                 {"a rank that is late", 0.1, [](const UnderDdp& c) { return late(c) >= 0; }},
                  {"no broadcast of buffers", 0.05,
                   [](const UnderDdp& c) { return !c.broadcast_buffers; }}},
   });

@@ -27,6 +27,10 @@ struct UnderDdp {
   // Step by step: the rank whose forward throws, once, before the layer of a step is reached; -1:
   // none. Ranks then begin anew. Read cyclically; where the layer is synchronised.
   std::vector<int> throwing;
+  // After the last step this rank makes no forward until its peers have given up waiting for it in
+  // the layer, which has a timeout of its own; -1: none. Where the layer is synchronised.
+  int late = -1;
+  bool layer_waits_longer = false;  // than the replica, else less long
   auto operator<=>(const UnderDdp&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &UnderDdp::world),
@@ -35,7 +39,9 @@ struct UnderDdp {
                       field("samples", &UnderDdp::samples, between(1, 64)),
                       field("norm", &UnderDdp::norm),
                       field("broadcast_buffers", &UnderDdp::broadcast_buffers),
-                      field("throwing", &UnderDdp::throwing, between(-1, 63))};
+                      field("throwing", &UnderDdp::throwing, between(-1, 63)),
+                      field("late", &UnderDdp::late, between(-1, 63)),
+                      field("layer_waits_longer", &UnderDdp::layer_waits_longer)};
   }
 };
 

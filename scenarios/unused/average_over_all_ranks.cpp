@@ -116,10 +116,20 @@ std::vector<Training> every_small_one() {
                                        .static_graph = is_static,
                                        .skip_all_reduce_unused_params = skips},
                            .seed = seed});
+  for (const bool is_static : {false, true})
+    all.push_back({.world = {.size = 2},
+                   .steps = 2,
+                   .network = {.hidden = {{}}, .branches = 64},
+                   .batch_log2 = 1,
+                   .options = {.find_unused_parameters = !is_static, .static_graph = is_static},
+                   .seed = 1});
   return all;
 }
 
 rc::Gen<Training> cases() {
+  // Now and then more parameters than the bits of a word, or of several.
+  const auto branches =
+      rc::gen::weightedOneOf<int>({{6, rc::gen::inRange(2, 6)}, {1, rc::gen::element(33, 40, 64)}});
   auto drawn = gen::apply(
       [](Training c, int branches, bool is_static, bool skips) {
         c.network.branches = branches;
@@ -128,7 +138,7 @@ rc::Gen<Training> cases() {
         c.options.skip_all_reduce_unused_params = skips;
         return c;
       },
-      trainings(), rc::gen::inRange(2, 6), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>());
+      trainings(), branches, rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>());
   return with(std::move(drawn), &Training::steps, rc::gen::inRange(2, 5));
 }
 
@@ -145,7 +155,8 @@ Scenario are_averaged_over_all_ranks() {
       .not_covered = "gradients that are kept from step to step, outputs left out of the loss",
       .usual_mistake = "dividing by the number of ranks that used the parameter.",
       .tags = {"gradients", "unused"},
-      .must_catch = {"unused_gradients_overwritten", "unused_skipped_unasked"},
+      .must_catch = {"unused_gradients_overwritten", "unused_skipped_unasked",
+                     "uses_noted_in_128_places", "users_read_from_64_counts"},
       .draws = 90,
       .start = {.world = {.size = 2},
                 .network = {.branches = 2},
@@ -157,6 +168,8 @@ Scenario are_averaged_over_all_ranks() {
       .checks = {users_and_others_hold_the_average},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
                  {"several buckets", 0.3, has_several_buckets},
+                 {"66 parameters and more", 0.03,
+                  [](const Training& c) { return c.network.branches >= 33; }},
                  {"a static graph", 0.1, [](const Training& c) { return c.options.static_graph; }},
                  {"unused parameters that are found", 0.35,
                   [](const Training& c) { return c.options.find_unused_parameters; }},

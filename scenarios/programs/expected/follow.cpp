@@ -40,13 +40,19 @@ FollowedModel::FollowedModel(const ProgramSpec& c, const std::vector<Action>& ac
   const auto is_named = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
+  const auto all_names = stored.named_parameters();
+  const auto is_delayed = [&](const at::Tensor& value) {
+    return std::ranges::any_of(all_names, [&](const auto& each) {
+      return each.value().is_same(value) && is_named(options.delayed, each.key());
+    });
+  };
   for (const auto& [name, value] : stored.distinct_parameters()) {
     names_.push_back(name);
     forms_.push_back(form_of(value));
     travelling_.push_back({.bytes = static_cast<int64_t>(value.nbytes()),
                            .kind = static_cast<int>(value.scalar_type()),
                            .is_sparse = stored.is_sparse(value),
-                           .is_delayed = is_named(options.delayed, name)});
+                           .is_delayed = is_delayed(value)});
     is_ignored_.push_back(is_named(options.ignored, name));
   }
   for (const auto& each : module_.distinct_parameters()) leaves_.push_back(each.value);

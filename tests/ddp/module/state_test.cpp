@@ -77,7 +77,8 @@ TEST(InitialState, TravelsInChunksOfAnySize) {
         }
       }
       tensors.push_back(torch::arange(6.0).view({3, 2}).t() + group->getRank());
-      broadcast_from(0, communicator, tensors, "test", {}, cap);
+      broadcast_from(0, communicator, tensors, "test",
+                     {.broadcast_cap_mb = static_cast<double>(cap) / (1 << 20)});
       std::string report;
       for (const at::Tensor& each : tensors) report += numbers(at::real(each)) + " | ";
       return report;
