@@ -85,7 +85,7 @@ Scenario reach_every_rank() {
                            is(c, MistakeKind::sparse) || is(c, MistakeKind::twice);
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
-                 {"calls after the end", 0.12,
+                 {"calls after the end", 0.08,
                   [](const Erring& c) {
                     return !c.attempts.empty() && begins_anew(c) && leaves_peers_waiting(c);
                   }},

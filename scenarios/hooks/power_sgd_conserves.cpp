@@ -216,7 +216,7 @@ Scenario power_sgd_conserves() {
            {"ranks of two and more", 0.25,
             [](const Hooked& c) { return has_approximated(c) && c.hook.matrix_rank > 1; }},
            {"a hook that is saved and loaded", 0.1, [](const Hooked& c) { return c.reload > 0; }},
-           {"ranks without inputs", 0.15, has_uneven_inputs},
+           {"ranks without inputs", 0.1, has_uneven_inputs},
            {"a divisor of those that have inputs", 0.04,
             [](const Hooked& c) { return has_uneven_inputs(c) && c.divisor == JoinKind::live; }},
            {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},

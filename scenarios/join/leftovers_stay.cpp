@@ -22,7 +22,8 @@
 namespace lockstep::scenarios::join_leftovers_stay {
 namespace {
 
-constexpr const char *kEnd = "after the join", *kGradient = "gradient", *kWeight = "weight";
+constexpr const char *kEnd = "after the join", *kNext = "after one more pass",
+                     *kGradient = "gradient", *kWeight = "weight";
 constexpr int64_t kElements = 3;
 
 struct Windows {
@@ -69,6 +70,11 @@ at::Tensor gradient_of(const Windows& c, int input, int rank) {
          c.world.size;
 }
 
+// The gradient of the pass behind the join.
+at::Tensor gradient_behind(const Windows& c, int rank) {
+  return gradient_of(c, most_inputs(c), rank);
+}
+
 class Weight : public Model {
  public:
   Weight() : weight_(register_parameter(kWeight, torch::zeros({kElements}))) {}
@@ -103,6 +109,10 @@ void program(const Windows& c, RankContext& here) {
   });
   here.enter(0, kEnd);
   here.record(kGradient, gradient_or_nothing(model->weight()));
+  here.record(kWeight, model->weight().detach());
+  replica->backward(replica->forward(gradient_behind(c, here.rank()).to(at::kFloat)));
+  if (!c.steps_in_backward) optimizer->step();
+  here.enter(1, kNext);
   here.record(kWeight, model->weight().detach());
 }
 
@@ -150,6 +160,17 @@ Findings leftovers_stay_and_step_nothing(const Windows& c, const History& h) {
        {.row = h.row({0, kEnd}, kWeight), .expected = {recorded(trained_weight(c), at::kFloat)}}});
 }
 
+Findings the_next_pass_averages_leftovers(const Windows& c, const History& h) {
+  auto weight = trained_weight(c);
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    auto own = gradient_behind(c, rank);
+    if (leftovers_of(c, rank) > 0) own = own + leftovers(c, rank);
+    weight = weight - own / c.world.size;
+  }
+  return equal("The first averaged pass behind a join must average what ranks had left over, too",
+               {{.row = h.row({1, kNext}, kWeight), .expected = {recorded(weight, at::kFloat)}}});
+}
+
 std::vector<Windows> every_small_one() {
   std::vector<Windows> all;
   for (const auto& inputs : std::vector<std::vector<int>>{{1, 4}, {4, 1}, {3, 6}, {2, 3}, {0, 4}})
@@ -190,7 +211,8 @@ Scenario leftovers_stay() {
       .name = "join.leftovers_stay",
       .claim = "In a join a rank that runs out of inputs in the middle of a window keeps what it "
                "had added up in its gradients, takes no part in averages with it, and steps "
-               "nothing by it, also where backwards step the optimizer.",
+               "nothing by it, also where backwards step the optimizer, until all make a pass "
+               "behind the join.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 1.4 (step_in_backward) and 5.2",
       .not_covered = "gradients that are views of buckets, optimizers with state",
@@ -202,7 +224,7 @@ Scenario leftovers_stay() {
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {leftovers_stay_and_step_nothing},
+      .checks = {leftovers_stay_and_step_nothing, the_next_pass_averages_leftovers},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Windows>},
                  {"leftovers of a rank that shadows", 0.2, has_leftovers},
                  {"steps in backward", 0.5, [](const Windows& c) { return c.steps_in_backward; }}},

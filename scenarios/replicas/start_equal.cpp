@@ -15,6 +15,8 @@
 namespace lockstep::scenarios::replicas_start_equal {
 namespace {
 
+constexpr const char* kWrapping = "wrapping";
+
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int world : {2, 3})
@@ -40,6 +42,7 @@ void program(const Training& c, RankContext& here) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
   auto options = c.options;
   options.further.broadcast_cap_bytes = broadcast_cap_of(c);
+  here.enter(0, kWrapping);
   const auto replica = wrap(here, model, options);
   here.enter(0, "wrapped");
   record_parameters(here, *model);
@@ -87,6 +90,23 @@ Findings buffers_start_as_rank_zeros(const Training& c, const History& h) {
                             "Every replica must start from rank 0's buffers");
 }
 
+// A subject may send more with it, or in another form; then nothing is known of it.
+Findings the_state_is_sent_once(const Training& c, const History& h) {
+  int64_t bytes = 0, sent = 0;
+  for (const Initial initial : {initial_parameters, initial_frozen, initial_buffers})
+    for (const auto& each : initial(c, build_seed(c, 0)))
+      bytes += static_cast<int64_t>(each.value.nbytes());
+  for (const auto& each : h.collectives(0, {0, kWrapping})) {
+    if (each.op != "broadcast") continue;
+    if (each.dtype != "uint8") return {};
+    sent += each.elements;
+  }
+  if (sent <= bytes) return {};
+  return {{"Wrapping must send rank 0's state once", "sent_more_than_once", kWrapping,
+           "rank 0 broadcasts " + std::to_string(sent) + " bytes, expected " +
+               std::to_string(bytes) + " at most"}};
+}
+
 }  // namespace
 
 Scenario start_equal() {
@@ -106,7 +126,8 @@ Scenario start_equal() {
       .every = every_small_one,
       .cases = trainings(),
       .program = program,
-      .checks = {parameters_start_as_rank_zeros, buffers_start_as_rank_zeros},
+      .checks = {parameters_start_as_rank_zeros, buffers_start_as_rank_zeros,
+                 the_state_is_sent_once},
       .labels = {{"three ranks and more", 0.25, has_three_ranks<Training>},
                  {"several messages", 0.25,
                   [](const Training& c) { return broadcast_cap_of(c) > 0; }},

@@ -34,6 +34,8 @@ struct Seen {
 History buffers_of(const std::vector<Seen>& steps) {
   std::vector<RankHistory> ranks(2);
   for (size_t rank = 0; rank < 2; ++rank) {
+    for (const char* name : {"has a log", "has_sync_bn"})
+      ranks[rank].events.push_back({{0, "wrapped"}, Observation{name, int64_values({0})}});
     double kept = 1;
     for (size_t s = 0; s < steps.size(); ++s) {
       kept *= 7.0 / 8;
