@@ -37,7 +37,27 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
 
 }  // namespace
 
+Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
+  std::set<std::string> names;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || fact->name != "replaced" || (!model.empty() && fact->text("model") != model))
+      continue;
+    names.clear();
+    const auto found = fact->values.find("tensors");
+    if (found != fact->values.end() && found->is_array())
+      for (const auto& name : *found)
+        if (name.is_string()) names.insert(one_line(name.get<std::string>()));
+  }
+  if (names.empty()) return {};
+  return {"cause: " + joined({names.begin(), names.end()}, ", ") +
+          " are other tensors than those that DistributedDataParallel was made with, which it "
+          "still waits for: replace layers, tie or convert them first, or wrap again"};
+}
+
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
+  if (auto replaced = replaced_after_wrapping(run.ranks.front(), row.of); !replaced.empty())
+    return replaced;
   auto models = models_at_wrapping(run.ranks.front());
   const auto& at_wrapping = models[row.of];
   if (at_wrapping.trained.empty() || !row.by_rank.front()) return {};

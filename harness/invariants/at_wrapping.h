@@ -9,4 +9,8 @@ namespace lockstep::recorded {
 // wrapped, so that nothing averages them; empty where the wrapper knows all.
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row);
 
+// A sentence that names the parameters that a model, or any where `model` is empty, has in place of
+// those that it had as it was wrapped.
+Details replaced_after_wrapping(const Rank& rank, const std::string& model);
+
 }  // namespace lockstep::recorded

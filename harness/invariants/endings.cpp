@@ -2,6 +2,7 @@
 #include "harness/invariants/endings.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/at_wrapping.h"
 #include "harness/verdict/trace.h"
 #include "harness/verdict/usual_cause.h"
 
@@ -173,6 +174,8 @@ Details known_cause(const Rank& rank) {
         "cause: the program itself changed in place what the graph had saved; no buffers were "
         "broadcast"};
   }
+  if (left_a_reduction_unfinished(rank))
+    if (auto replaced = replaced_after_wrapping(rank, ""); !replaced.empty()) return replaced;
   const auto cause = usual_cause_of_exception(why);
   return cause.empty() ? Details() : Details{"cause: " + cause};
 }

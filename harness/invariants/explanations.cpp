@@ -102,6 +102,13 @@ std::span<const InvariantExplanation> invariant_explanations() {
           "at which this one resumes it",
           "set_epoch that counts from 0 again",
           "call set_epoch with the epoch of the whole training", "cut passes"},
+      InvariantExplanation{
+          "optimizer.continues",
+          "the state and the settings of optimizers beside those of the run before, at the "
+          "step at which this one resumes it",
+          "a checkpoint of the model alone; a scheduler that begins anew",
+          "save and load the state_dicts of optimizers and schedulers too",
+          "the state of a GradScaler, averages of weights and random generators"},
   };
   return kAll;
 }
@@ -191,6 +198,14 @@ std::span<const PatternExplanation> pattern_explanations() {
       PatternExplanation{"epoch_ignored", "two passes of training with one order"},
       PatternExplanation{"epoch_drawn_before",
                          "a resumed training that draws the order of an epoch it has made"},
+      PatternExplanation{"state_lost",
+                         "a resumed training whose optimizer lacks state of the run before"},
+      PatternExplanation{"setting_lost",
+                         "a resumed training with other settings than the run before had then"},
+      PatternExplanation{"clipped_by_part",
+                         "gradients of which each rank clips its part by the norm of that part"},
+      PatternExplanation{"other_setting", "an optimizer that is not set as that of one process"},
+      PatternExplanation{"drops_units", "dropout, which cannot be compared with one process"},
       PatternExplanation{"evaluation_padded", "an evaluation that drew samples twice"},
       PatternExplanation{"same_random_stream", "one state of all ranks' random generators"},
       PatternExplanation{"bare_forward", "a backward through no forward of the wrapper"},

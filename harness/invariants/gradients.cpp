@@ -1,6 +1,7 @@
 // Judges whether gradients are averaged where they should be, and only there.
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
+#include "harness/invariants/optimizers/clipped_parts.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>
@@ -130,6 +131,11 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
     judgement.findings.push_back(std::move(*finding));
     judgement.at = row.at;
     break;
+  }
+  if (auto clipped = clipped_by_part(run);
+      clipped && (judgement.findings.empty() || comes_before(clipped->second, *judgement.at))) {
+    judgement.findings = {std::move(clipped->first)};
+    judgement.at = clipped->second;
   }
   if (judgement.findings.empty() && compared == 0)
     return {.why_not = "no backward was synchronised on all ranks"};

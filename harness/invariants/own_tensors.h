@@ -2,7 +2,7 @@
 // or parts of a table.
 #pragma once
 
-#include "harness/recorded/recorded_run.h"
+#include "harness/invariants/invariants.h"
 
 #include <optional>
 

@@ -23,10 +23,6 @@ size_t differing_in(const Row& row) {
       bits.begin(), bits.end(), [](const auto& each) { return each.second.size() > 1; }));
 }
 
-Finding remark(const char* pattern, const Row& row, const std::string& what) {
-  return {"", pattern, place_of(row), "parameters of " + row.of + what};
-}
-
 // A rank that came to the row's moment would have recorded parameters that changed there.
 bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
@@ -36,10 +32,12 @@ bool came_to(const Rank& rank, const Moment& at) {
 // then, and else has those that it recorded last.
 class Replicas {
  public:
-  explicit Replicas(const RecordedRun& run)
+  Replicas(const RecordedRun& run, const std::string& role)
       : run_(run),
+        is_frozen_(role == "frozen"),
+        what_(is_frozen_ ? "frozen parameters of " : "parameters of "),
         updates_centrally_(updates_centrally(run)),
-        rows_(rows_of(run, "parameters")),
+        rows_(rows_of(run, role)),
         averaged_(averaged_between_updates(run)) {}
 
   Judgement judgement() {
@@ -55,6 +53,10 @@ class Replicas {
   bool none_compared() const { return compared_ == 0; }
 
  private:
+  Finding remark(const char* pattern, const Row& row, const std::string& text) const {
+    return {"", pattern, place_of(row), what_ + row.of + text};
+  }
+
   void judge(size_t at, Judgement& judgement) {
     const auto& row = rows_[at];
     auto& last = last_[row.of];
@@ -63,8 +65,9 @@ class Replicas {
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
       if (row.by_rank[rank]) last[rank] = row.by_rank[rank];
     compared_ += row.is_whole() && has_comparison(row) ? 1 : 0;
-    auto finding = row.at.phase == "forward" ? difference_in_forward(row, before, last)
-                                             : difference_in(row, "parameters of " + row.of);
+    auto finding = row.at.phase == "forward" || is_frozen_
+                       ? difference_in_forward(row, before, last)
+                       : difference_in(row, what_ + row.of);
     if (!finding) return;
     if (const auto found = averaged_.find(row.of);
         found != averaged_.end() && row.at.phase == "update") {
@@ -97,7 +100,8 @@ class Replicas {
                    "they were swapped or moved for that forward alone"));
       return;
     }
-    if (finding->pattern != "other_shape") finding->details += unknown_to_the_wrapper(run_, row);
+    if (finding->pattern != "other_shape" && !is_frozen_)
+      finding->details += unknown_to_the_wrapper(run_, row);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
           "cause: ranks update on their own, and the program sends them what others updated, but "
@@ -136,7 +140,7 @@ class Replicas {
     before.resize(now.size(), nullptr);
     const auto all = filled(row, now);
     if (!all) return {};
-    auto finding = difference_in(*all, "parameters of " + row.of);
+    auto finding = difference_in(*all, what_ + row.of);
     if (!finding || row.is_divided()) return finding;
     std::vector<std::string> texts;
     for (size_t rank = 0; rank < now.size(); ++rank)
@@ -145,8 +149,8 @@ class Replicas {
                           : "the values that it had");
     if (all_alike(texts) || updates_centrally_) return finding;
     finding->pattern = "changed_on_some_ranks";
-    finding->diagnosis = "parameters of " + row.of +
-                         " changed outside an update on some ranks alone: " + values_text(texts);
+    finding->diagnosis =
+        what_ + row.of + " changed outside an update on some ranks alone: " + values_text(texts);
     return finding;
   }
 
@@ -159,12 +163,16 @@ class Replicas {
   // True if the next update leaves the same parameters on all ranks.
   bool is_back_after(size_t at) const {
     for (size_t next = at + 1; next < rows_.size(); ++next)
-      if (rows_[next].of == rows_[at].of && rows_[next].at.phase == "update")
-        return rows_[next].is_whole() && !difference_in(rows_[next], "");
+      if (rows_[next].of == rows_[at].of && rows_[next].at.phase == "update") {
+        const auto all = filled(rows_[next], last_.at(rows_[at].of));
+        return all && !difference_in(*all, "");
+      }
     return false;
   }
 
   const RecordedRun& run_;
+  const bool is_frozen_;
+  const std::string what_;        // is compared: "parameters of "
   const bool updates_centrally_;  // by one rank
   const std::vector<Row> rows_;
   const std::map<std::string, Moment> averaged_;
@@ -175,13 +183,29 @@ class Replicas {
   size_t compared_ = 0;
 };
 
+// Adds what the ranks hold beside what they train: parameters that require no gradient, and
+// averages of weights, where the ranks do not train on their own for a while. The first finding
+// stays.
+void add_untrained(const RecordedRun& run, Judgement& judgement) {
+  for (const std::string role : {"frozen", "average"}) {
+    if (role == "average" && !averaged_between_updates(run).empty()) continue;
+    auto other = Replicas(run, role).judgement();
+    judgement.remarks += std::move(other.remarks);
+    if (other.findings.empty()) continue;
+    if (!judgement.findings.empty() && !comes_before(*other.at, *judgement.at)) continue;
+    judgement.findings = std::move(other.findings);
+    judgement.at = other.at;
+  }
+}
+
 }  // namespace
 
 Judgement parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
-  Replicas replicas(run);
+  Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
+  add_untrained(run, judgement);
   judgement.remarks += own_tensors_in(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
   if (replicas.any_divided())

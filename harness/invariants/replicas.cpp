@@ -1,6 +1,7 @@
 // Judges whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -34,18 +35,6 @@ std::vector<FactRow> optimizer_rows(const RecordedRun& run) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.at.step < b.at.step; });
   return rows;
-}
-
-// The fields of an optimizer's groups as "lr of group 0" -> text.
-std::map<std::string, std::string> settings_of(const Fact& fact) {
-  std::map<std::string, std::string> settings{{"the kind", fact.text("kind")}};
-  const auto groups = fact.values.find("groups");
-  if (groups == fact.values.end() || !groups->is_array()) return settings;
-  for (size_t number = 0; number < groups->size(); ++number)
-    if ((*groups)[number].is_object())
-      for (const auto& [name, value] : (*groups)[number].items())
-        settings[one_line(name) + " of group " + std::to_string(number)] = excerpt(value.dump());
-  return settings;
 }
 
 std::optional<Finding> other_settings(const FactRow& row) {

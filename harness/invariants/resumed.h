@@ -12,5 +12,6 @@ struct InvariantAfter {
 std::span<const InvariantAfter> invariants_after();
 
 Judgement order_continues(const RecordedRun& run, const RecordedRun& before);
+Judgement optimizers_continue(const RecordedRun& run, const RecordedRun& before);
 
 }  // namespace lockstep::recorded

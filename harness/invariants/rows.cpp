@@ -228,8 +228,13 @@ std::string agreement_pattern(const std::vector<std::string>& by_rank) {
 }
 
 std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer) {
+  return names_in(optimizer, "owned");
+}
+
+std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer,
+                                                          const char* field) {
   std::vector<std::pair<std::string, std::string>> owned;
-  const auto found = optimizer.values.find("owned");
+  const auto found = optimizer.values.find(field);
   if (found == optimizer.values.end() || !found->is_array()) return owned;
   for (const auto& pair : *found)
     if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())

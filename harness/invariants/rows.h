@@ -44,5 +44,7 @@ std::string agreement_pattern(const std::vector<std::string>& by_rank);
 
 // The parameters that an optimizer's fact says it updates: {model, name} each.
 std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer);
+// ... or those in another field of it.
+std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer, const char* field);
 
 }  // namespace lockstep::recorded

@@ -37,6 +37,26 @@ std::optional<Finding> past_the_wrapper(const Rank& rank, const Fact& backward, 
   return {};
 }
 
+// True if an update took the gradients of a model's backward, which is one of the rank's records:
+// the program may clear them before, as where a GAN's generator learns through the discriminator.
+bool were_taken(const Rank& rank, size_t backward, const std::string& model) {
+  bool any_update = false;
+  for (size_t at = 0; at < rank.records.size(); ++at) {
+    const auto* fact = std::get_if<Fact>(&rank.records[at].what);
+    if (!fact) continue;
+    if (fact->name.starts_with("optimizer ")) {
+      const auto owned = owned_in(*fact);
+      const bool is_of_model = std::any_of(owned.begin(), owned.end(),
+                                           [&](const auto& name) { return name.first == model; });
+      if (is_of_model && at > backward) return true;
+      any_update = any_update || is_of_model;
+    }
+    const bool is_next = at > backward && fact->name == "backward" && fact->text("model") == model;
+    if (is_next && fact->values.contains("changed") && !fact->truth("changed")) return false;
+  }
+  return !any_update;
+}
+
 // A backward of a model: the moment, and how many it had there before.
 using BackwardKey = std::tuple<Moment, std::string, int>;
 
@@ -172,7 +192,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   const auto alike = backwards_that_agree(run);
   for (const auto& rank : run.ranks) {
     std::map<std::pair<Moment, std::string>, int> count;
-    for (const auto& record : rank.records) {
+    for (size_t position = 0; position < rank.records.size(); ++position) {
+      const auto& record = rank.records[position];
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || fact->name != "backward") continue;
       const auto kind = fact->text("kind");
@@ -180,7 +201,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
       const auto model = fact->text("model");
       const int number = count[{record.at, model}]++;
       if (alike.contains({record.at, model, number})) continue;
-      if (auto finding = past_the_wrapper(rank, *fact, record.at))
+      if (auto finding = past_the_wrapper(rank, *fact, record.at);
+          finding && were_taken(rank, position, model))
         found(std::move(*finding), record.at);
     }
   }

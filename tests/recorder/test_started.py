@@ -185,6 +185,24 @@ class Started(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
         self.assertTrue(os.path.exists(os.path.join(self.out, "restart-1", "rank0.history")))
 
+    def test_ranks_that_one_agent_starts_in_another_world_are_recorded_apart(self):
+        """torchrun counts no restart where nodes come or go: the variable stays as it was."""
+        for world in ("1", "2", "1"):
+            for rank in range(int(world)):
+                result = self.run_program(ALONE, RANK=str(rank), WORLD_SIZE=world, TORCHELASTIC_RESTART_COUNT="0")
+                self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
+        self.assertEqual({folder: sorted(each for each in os.listdir(os.path.join(self.out, folder)) if each.startswith("rank"))
+                          for folder in (".", "restart-1", "restart-2")},
+                         {".": ["rank0.history"], "restart-1": ["rank0.history", "rank1.history"], "restart-2": ["rank0.history"]})
+
+    def test_a_folder_of_another_agent_is_refused(self):
+        os.mkdir(self.out)
+        with open(os.path.join(self.out, "rank0.history"), "wb"):
+            pass
+        result = self.run_program(ALONE, RANK="0", TORCHELASTIC_RESTART_COUNT="0")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("rank0.history: is there already; record into a new folder", result.stderr)
+
 
 if __name__ == "__main__":
     peer.main(Started)

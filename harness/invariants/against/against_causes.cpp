@@ -1,6 +1,7 @@
 #include "harness/invariants/against/against_causes.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/numbers.h"
 
@@ -77,6 +78,37 @@ bool changed_before_averaging(const Rank& rank, int step) {
   });
 }
 
+// The first setting up to a step in which an optimizer of the ranks is not as in one process.
+std::string setting_unlike(const Rank& rank, const Rank& one, int step) {
+  const auto there = updates_by_optimizer(one);
+  for (const auto& [optimizer, updates] : updates_by_optimizer(rank)) {
+    const auto found = there.find(optimizer);
+    for (size_t at = 0; found != there.end() && at < std::min(updates.size(), found->second.size());
+         ++at) {
+      if (updates[at].step > step) break;
+      if (auto text = other_setting(*updates[at].optimizer, *found->second[at].optimizer,
+                                    "the ranks have", "one process has");
+          !text.empty())
+        return text + ", in step " + std::to_string(updates[at].step);
+    }
+  }
+  return "";
+}
+
+// True if the model drops units in the backward of the step.
+bool drops_units(const Rank& rank, const PointRow& row) {
+  bool has_dropout = false;
+  for (const auto& record : rank.records) {
+    if (const auto* model = model_in(record); model && model->name == row.point.of)
+      has_dropout = model->whole("dropouts").value_or(0) > 0;
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (fact && fact->name == "backward" && fact->text("model") == row.point.of &&
+        fact->values.contains("training") && record.at.step <= row.point.step)
+      has_dropout = has_dropout && fact->truth("training");
+  }
+  return has_dropout;
+}
+
 // A model with BatchNorm cannot follow one process.
 Details batch_norm_note(const RecordedRun& run) {
   for (const auto& record : run.ranks.front().records)
@@ -146,11 +178,16 @@ Explanations explanations_of(const PointRow& row, size_t tensor, const StepCount
   const bool has_before = row.before && row.before->list->tensors == row.one->list->tensors &&
                           !row.before->values[tensor].is_missing();
   Explanations all;
+  const std::string or_added =
+      counts.backwards == world
+          ? ", or the losses of a step's " + short_number(world) + " backwards, not divided"
+          : "";
   if (row.point.stage == TensorPoint::Stage::gradients && world > 1)
     all = {
         factor_of(world, {"sum_not_average",
                           "the SUM of the ranks' gradients, not the average (every value is "
-                          "world_size x too big)"}),
+                          "world_size x too big)" +
+                              or_added}),
         factor_of(1 / world, {"divided_twice", "the average divided by the world size once more"})};
   if (row.point.stage == TensorPoint::Stage::gradients) {
     add_accumulation(all, counts.backwards);
@@ -211,6 +248,17 @@ void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
     finding.details.push_back("cause: mean of means: " + text +
                               ", and the average of their gradients weights them alike");
     finding.pattern = "average_of_averages";
+  }
+  if (const auto text = setting_unlike(run.ranks.front(), one.run.ranks.front(), row.point.step);
+      row.point.stage == TensorPoint::Stage::parameters && !text.empty()) {
+    finding.details.push_back("cause: " + text);
+    if (!is_named) finding.pattern = "other_setting";
+  }
+  if (finding.pattern == "ranks_agree_reference_differs" && drops_units(run.ranks.front(), row)) {
+    finding.pattern = "drops_units";
+    finding.details.push_back(row.point.of +
+                              " has dropout, which leaves out other units on each rank than in one "
+                              "process: compare it without");
   }
   finding.details += batch_norm_note(run);
 }

@@ -215,6 +215,7 @@ Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
   for (const auto& row : rows) {
     if (auto finding = comparer.at(row)) {
       add_causes(*finding, row, run, one);
+      judgement.is_certain = finding->pattern != "drops_units";
       judgement.findings.push_back(std::move(*finding));
       judgement.at = row.point.moment();
       break;

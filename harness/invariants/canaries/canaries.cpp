@@ -172,7 +172,8 @@ std::vector<CanaryBeside> canaries_beside() {
   return {{"data.is_that_of_one_process", "other_batches",
            batches_are_those_of_one_process(others, one)},
           {"values.follow_one_process", "sum_not_average", values_follow_one_process(summed, one)},
-          {"data.order_continues", "epoch_drawn_before", order_continues(resumed, before)}};
+          {"data.order_continues", "epoch_drawn_before", order_continues(resumed, before)},
+          {"optimizer.continues", "state_lost", optimizers_continue(resumed, before)}};
 }
 
 bool holds(const Result& result) {

@@ -72,6 +72,13 @@ Finding repeated(const PassRow& row) {
               "the dataset: which samples the ranks share is not judged"};
 }
 
+// True if every rank drew the whole dataset several times in one pass: its sampler has no epochs.
+bool is_endless(const PassRow& row) {
+  return std::all_of(row.by_rank.begin(), row.by_rank.end(), [](const Pass& pass) {
+    return static_cast<int64_t>(pass.indices.size()) >= 2 * pass.length();
+  });
+}
+
 // Every rank draws all samples of what is one dataset, as its first sample shows.
 std::optional<Finding> not_split(const PassRow& row) {
   const auto& first = row.by_rank.front();
@@ -198,7 +205,10 @@ Judgement passes_are_partitions(const RecordedRun& run) {
       if (judgement.remarks.empty()) judgement.remarks.push_back(repeated(row));
       continue;
     }
-    found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
+    if (row.is_sharded())
+      found(not_a_partition(row), at);
+    else if (!is_endless(row))
+      found(not_split(row), at);
   }
   found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);
   auto overlap = overlapping_draws(rows);

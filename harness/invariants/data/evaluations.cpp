@@ -44,6 +44,22 @@ bool combines_a_metric(const Rank& rank, const Pass& pass, const std::set<int>& 
   return in(pass.last.step) > (any ? usual : 0);
 }
 
+// True if the ranks drew a dataset together by a sampler of which nothing says that it splits, none
+// of them all of it, and no more than fills the last batch of each twice.
+bool is_split(const PassRow& row) {
+  const auto length = row.by_rank.front().length();
+  std::set<int64_t> all;
+  int64_t drawn = 0, batch = 0;
+  for (const auto& pass : row.by_rank) {
+    const std::set<int64_t> own(pass.indices.begin(), pass.indices.end());
+    if (static_cast<int64_t>(own.size()) >= length) return false;
+    all.insert(own.begin(), own.end());
+    drawn += static_cast<int64_t>(pass.indices.size());
+    batch += pass.is->whole("batch_size").value_or(1);
+  }
+  return static_cast<int64_t>(all.size()) == length && drawn - length < batch;
+}
+
 bool evaluates(const PassRow& row) {
   const bool trains = std::any_of(row.by_rank.begin(), row.by_rank.end(),
                                   [](const Pass& pass) { return pass.trains; });
@@ -51,7 +67,7 @@ bool evaluates(const PassRow& row) {
   const auto& first = row.by_rank.front();
   const bool is_in_use = row.source.starts_with("loader ") || first.batch_ends.size() > 1 ||
                          first.is->whole("batch_size").value_or(1) > 1;
-  return !trains && is_in_use && row.is_sharded() && row.all_whole();
+  return !trains && is_in_use && (row.is_sharded() || is_split(row)) && row.all_whole();
 }
 
 std::vector<int64_t> repeated_in(const PassRow& row) {
@@ -83,7 +99,7 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
     const auto& first = row.by_rank.front();
     if (repeated.empty() || !judgement.findings.empty()) continue;
     const bool is_combined = combines_a_metric(run.ranks.front(), first, evaluated);
-    if (!is_combined && !judgement.remarks.empty()) continue;
+    if (!is_combined && (!judgement.remarks.empty() || !row.is_sharded())) continue;
     Finding finding{"", "evaluation_padded", row.place(),
                     row.place() + ", in which no backward ran, drew " +
                         counted(repeated.size(), "sample") + " of " +

@@ -40,15 +40,22 @@ const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) 
   return nullptr;
 }
 
-// A pass over a stream whose batches are those of the pass before, though the dataset has
-// another epoch: its workers hold copies of it.
+// True if a fact says that it does not shuffle.
+bool keeps_order(const Fact& fact, const char* field) {
+  const auto found = fact.values.find(field);
+  return found != fact.values.end() && found->is_boolean() && !found->get<bool>();
+}
+
+// A pass over a stream whose batches are those of the pass before, though the dataset has an epoch:
+// another one, of which its workers hold copies, or one that the program never set.
 std::optional<Finding> stale_stream(const PassRow& row, const PassRow& before) {
   constexpr size_t kBatchesLeast = 2;
   const auto epoch = [](const PassRow& of) {
     return of.by_rank.front().is->whole("dataset_epoch");
   };
   if (row.source != before.source || !row.all(&Pass::trains) || !row.all_whole() ||
-      !before.all_whole() || !epoch(row) || !epoch(before) || epoch(row) == epoch(before))
+      !before.all_whole() || !epoch(row) || !epoch(before) ||
+      keeps_order(*row.by_rank.front().is, "dataset_shuffles"))
     return {};
   for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
     const auto &now = row.by_rank[rank].batches, &then = before.by_rank[rank].batches;
@@ -58,11 +65,39 @@ std::optional<Finding> stale_stream(const PassRow& row, const PassRow& before) {
             [](const auto& a, const auto& b) { return !a.print.empty() && a.print == b.print; }))
       return {};
   }
+  if (epoch(row) == epoch(before))
+    return Finding{"", "epoch_ignored", row.place(),
+                   row.place() + " has the batches of " + before.place() +
+                       " on every rank: the epoch of its dataset is " +
+                       std::to_string(*epoch(row)) + " in both, and was not set between them"};
   return Finding{"", "epoch_ignored", row.place(),
                  row.place() + " has the batches of " + before.place() +
                      " on every rank, though the epoch of its dataset was " +
                      std::to_string(*epoch(before)) + " and is " + std::to_string(*epoch(row)) +
                      ": workers that persist keep the dataset as it was when they began"};
+}
+
+// A pass by a sampler of the program's own that has an epoch, the same as in the pass before, and
+// deals what that dealt, in an order that is not that of the numbers.
+std::optional<Finding> forgotten_epoch(const PassRow& row, const PassRow& before) {
+  constexpr size_t kSamplesLeast = 8;
+  const auto epoch = [](const PassRow& of) { return of.by_rank.front().is->whole("order_epoch"); };
+  const auto& first = row.by_rank.front();
+  if (row.source != before.source || row.is_sharded() || !row.all(&Pass::trains) ||
+      !row.all(&Pass::is_exhausted) || !before.all(&Pass::is_exhausted) || !epoch(row) ||
+      epoch(row) != epoch(before) || keeps_order(*first.is, "order_shuffles"))
+    return {};
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+    const auto& indices = row.by_rank[rank].indices;
+    if (indices.size() < kSamplesLeast || indices != before.by_rank[rank].indices ||
+        std::is_sorted(indices.begin(), indices.end()))
+      return {};
+  }
+  return Finding{"", "epoch_ignored", row.place(),
+                 row.place() + " has the order of " + before.place() +
+                     " on every rank: the epoch of its sampler is " + std::to_string(*epoch(row)) +
+                     " in both, and was not set between them",
+                 draws_of(row)};
 }
 
 }  // namespace
@@ -77,6 +112,10 @@ Judgement orders_change(const RecordedRun& run) {
   });
   for (size_t i = 0; i < rows.size() && judgement.findings.empty(); ++i) {
     const auto& row = rows[i];
+    if (auto forgotten = i > 0 ? forgotten_epoch(row, rows[i - 1]) : std::nullopt) {
+      judgement.findings.push_back(std::move(*forgotten));
+      judgement.at = row.by_rank.front().last;
+    }
     if (auto stale = i > 0 ? stale_stream(row, rows[i - 1]) : std::nullopt) {
       judgement.findings.push_back(std::move(*stale));
       judgement.at = row.by_rank.front().last;

@@ -29,6 +29,27 @@ bool is_meant_to_split(const PassRow& row, int64_t length, size_t shared) {
          !kDrawAtRandom.contains(row.by_rank.front().is->text("sampler"));
 }
 
+// True if every rank draws each of its parts of the dataset without a repeat, and repeats samples
+// in the part that follows: a part of an order of its own, and then one of another order. A rank
+// that drew whole orders would repeat nothing so soon.
+bool splits_own_orders(const PassRow& row, int64_t length, int64_t share) {
+  constexpr int64_t kShareLeast = 16, kRepeatsLeast = 4;
+  const auto world = static_cast<int64_t>(row.by_rank.size());
+  if (share < kShareLeast || length % world != 0) return false;
+  return std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Pass& pass) {
+    if (static_cast<int64_t>(pass.indices.size()) < 2 * share) return false;
+    const auto part = [&](int64_t number) {
+      const auto begin = pass.indices.begin() + number * share;
+      return std::set<int64_t>(begin, begin + share);
+    };
+    const auto one = part(0), other = part(1);
+    const auto repeats =
+        std::count_if(one.begin(), one.end(), [&](int64_t index) { return other.contains(index); });
+    return static_cast<int64_t>(one.size()) == share &&
+           static_cast<int64_t>(other.size()) == share && repeats >= kRepeatsLeast;
+  });
+}
+
 }  // namespace
 
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows) {
@@ -62,7 +83,7 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
              " was over: its " + (sampler == "NoneType" ? "batch sampler" : sampler) +
              " does not know the ranks, or splits an order of each rank's own: " + listed(shared)},
         first.last,
-        is_meant_to_split(row, length, shared.size())};
+        is_meant_to_split(row, length, shared.size()) || splits_own_orders(row, length, share)};
   }
   return {};
 }

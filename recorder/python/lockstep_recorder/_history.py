@@ -1,4 +1,5 @@
 """The file of one rank: docs/protocol.md, section 5."""
+import itertools
 import json
 import os
 import struct
@@ -13,6 +14,29 @@ ENDING_BYTES = 32 << 10  # Kept free for the last record.
 WHY_MOST = 4000  # Characters of an exception. A longer one keeps its end, where PyTorch writes what to do.
 WAITING_MOST = 1 << 20  # Bytes that wait for a file whose rank is not known yet.
 encoded = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
+def header_of(path):
+    """The header of a history's first record; {} where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read(struct.unpack("<II8x", file.read(16))[0]))
+    except (OSError, ValueError, struct.error):
+        return {}
+
+
+def folder_of_attempt(folder, number, rank, world, agent):
+    """The folder of the ranks that torchrun's agent started now, as the attempt of this number or a later one: it counts no restart
+    where nodes come or go."""
+    for attempt in itertools.count(number):
+        here = os.path.join(folder, "restart-%d" % attempt) if attempt else folder
+        headers = {name: header_of(os.path.join(here, name)) for name in (os.listdir(here) if os.path.isdir(here) else ())
+                   if name.endswith(".history")}
+        own = headers.get("rank%d.history" % rank)
+        if own is not None and own.get("agent") != agent:
+            return here  # of another run
+        if own is None and all(each.get("world") == world for each in headers.values()):
+            return here
 
 
 class History:

@@ -93,6 +93,7 @@ def install():
     put(iterator, "__next__", loaders("hand"), "batch")
     put(torch.utils.data.DistributedSampler, "__iter__", loaders("deal"), "sampler")
     put(torch.distributed.Work, "wait", part("collectives", "wait"), "wait")
+    put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
     scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
     if scaler:
         put(scaler, "step", training("scale"), "scaler")

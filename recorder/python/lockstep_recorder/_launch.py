@@ -14,7 +14,7 @@ import types
 import zipfile
 
 from . import _state
-from ._history import History, told
+from ._history import History, folder_of_attempt, told
 
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 WORLD_VARIABLES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
@@ -78,9 +78,10 @@ def begin(*given):
     is_first = _state.recorder is None
     about = {"perturbed": perturbed} if perturbed else {}
     target = os.path.join(folder, "perturbed-%d" % perturbed) if perturbed else folder
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    if attempt != "0":  # torchrun starts the ranks again, and the files of the first attempt are there.
-        target = os.path.join(target, "restart-" + attempt)
+    if "TORCHELASTIC_RESTART_COUNT" in os.environ:  # torchrun may start the ranks again, and the files of the first attempt are there.
+        about["agent"] = os.getppid()
+        target = folder_of_attempt(target, whole_number("TORCHELASTIC_RESTART_COUNT"), whole_number(*RANK_VARIABLES),
+                                   whole_number(*WORLD_VARIABLES, default=1), about["agent"])
     history = History(target, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(),
                       program=os.path.basename(program), **about)
     _state.recorder = Recorder(history, given)

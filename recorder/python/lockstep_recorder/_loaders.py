@@ -74,11 +74,13 @@ class Loaders:
         name = self.names.of(loader)
         batches = field(loader, "batch_sampler")
         sampler = field(loader, "sampler") if batches is None else field(batches, "sampler")
+        order = next((each for each in (sampler, batches) if type(field(each, "epoch")) is int), None)
         self.passes[iterator] = Pass(name, batches is not None and field(sampler, "num_replicas") is None)
         self.begin(name, field(loader, "dataset"), sampler, field(loader if batches is None else batches, "batch_size"),
                    field(batches, "drop_last"), workers=field(loader, "num_workers"),
                    iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset),
-                   dataset_epoch=field(field(loader, "dataset"), "epoch"))
+                   dataset_epoch=field(field(loader, "dataset"), "epoch"), dataset_shuffles=field(field(loader, "dataset"), "shuffle"),
+                   order_epoch=field(order, "epoch"), order_shuffles=field(order, "shuffle"))
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)

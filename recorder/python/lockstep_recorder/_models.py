@@ -19,15 +19,24 @@ class Model:
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.group = "world"  # In which it is averaged.
+        self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
+        self.replaced = []  # Names of parameters that are other tensors now, or none.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
         self.recorded = None  # The parameters and their versions when they were recorded last.
         self.held = None  # Some of their elements then.
-        self.listed, self.shards_recorded = None, []
+        self.listed, self.shards_recorded, self.recorded_frozen = None, [], None
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 
     def named(self, members):
-        ignored = field(self.wrapper(), "parameters_to_ignore") or ()
+        ignored = self.ignored_names()
         return [(clean(name), tensor) for name, tensor in members(self.module()) if name not in ignored]
+
+    def ignored_names(self):
+        return field(self.wrapper(), "parameters_to_ignore") or ()
+
+    def ignored(self):
+        names = self.ignored_names()
+        return [(clean(name), p) for name, p in torch.nn.Module.named_parameters(self.module()) if name in names] if names else []
 
     def all_parameters(self):
         """The parameters that the module had when the recorded part of the step began."""
@@ -37,6 +46,14 @@ class Model:
 
     def parameters(self):
         return [(name, p) for name, p in self.all_parameters() if p.requires_grad]
+
+    def replaced_since(self):
+        """Names of the parameters that the module had as it was wrapped, and has other tensors for, or none."""
+        now = dict(self.all_parameters())
+        return [name for name, was in self.at_wrapping.items() if was() is not now.get(name) and name not in self.ignored_names()]
+
+    def frozen(self):
+        return [(name, p) for name, p in self.all_parameters() if not p.requires_grad and not is_divided(p)]
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)
@@ -83,6 +100,9 @@ class FlatModel(Model):
 
     def parameters(self):
         return self.parts(lambda flat, _: flat._local_shard.detach())
+
+    def frozen(self):
+        return []
 
     def gradients(self):
         return self.parts(lambda _, gradient: gradient)

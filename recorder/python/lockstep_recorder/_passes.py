@@ -7,10 +7,12 @@ import weakref
 import torch
 
 from ._collectives import members_of, name_of
-from ._digests import moved
+from ._digests import moved, plain_tensor, sample_of
 from ._losses import averages_of
 from ._models import FlatModel, Marks, Model, clean, sent, touch
 from ._objects import field
+
+FROZEN_MOST = 4096  # Elements of a frozen parameter that are digested, since a model may have very many.
 
 
 def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
@@ -61,9 +63,22 @@ class Passes:
         parameters = model.parameters()
         held = self.held(parameters)
         if is_certain or model.recorded is None or not model.recorded.are_of(parameters) or model.held != held:
+            replaced = model.replaced_since() if model.wrapped_by == "DistributedDataParallel" else []
+            if replaced != model.replaced:
+                model.replaced = replaced
+                self.record.fact("replaced", model=model.name, tensors=replaced[:1000])
             model.recorded, model.held = Marks(parameters), held
             if not is_update or self.record.is_due(parameters):
                 self.record_parts(model, "parameters", parameters)
+        self.record_frozen(model)
+
+    def record_frozen(self, model):
+        """Some elements of the parameters that require no gradient, where they may have changed."""
+        frozen = model.frozen()
+        if model.recorded_frozen is None or not model.recorded_frozen.are_of(frozen):
+            is_first, model.recorded_frozen = model.recorded_frozen is None, Marks(frozen)
+            if frozen and (is_first or self.record.is_due(frozen)):
+                self.record.digests(model.name, "frozen", [(name, sample_of(plain_tensor(p), FROZEN_MOST)) for name, p in frozen])
 
     def record_parts(self, model, role, named):
         shards = model.shards()

@@ -6,9 +6,19 @@ import time
 
 import torch
 
-from ._models import Marks, is_divided, touch
-from ._objects import Names
+from ._models import Marks, clean, is_divided, touch
+from ._objects import Names, field
 from ._passes import Passes
+
+
+def part_of(optimizer, owners):
+    """[model, name] of the parameters that this rank updates for all, as ZeroRedundancyOptimizer does; None where it updates all."""
+    within = field(optimizer, "optim")
+    if not isinstance(within, torch.optim.Optimizer):
+        return None
+    own = [p for group in within.param_groups for p in group["params"]]
+    is_whole = len(own) == sum(len(group["params"]) for group in optimizer.param_groups)
+    return None if is_whole else [[owners[id(p)][0].name, owners[id(p)][1]] for p in own if id(p) in owners]
 
 
 class Training(Passes):
@@ -18,6 +28,7 @@ class Training(Passes):
         super().__init__(record)
         self.stepping, self.update_began, self.joins = None, 0, 0
         self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
+        self.averages = Names("average")  # Of weights, in PyTorch's AveragedModel.
         self.left = {}  # What each optimizer's last update left in strangers.
 
     def is_stepping(self):
@@ -47,13 +58,26 @@ class Training(Passes):
         elif strangers and self.left.get(name) != self.held(strangers):
             self.record.at("forward")
             self.record.digests(name, "parameters", strangers)
+        if not self.updates[name]:
+            self.record_restored(optimizer, name)
         if not args[1:] and not kwargs.get("closure"):
             self.take(optimizer, strangers)
 
+    def record_restored(self, optimizer, name):
+        """The state that an optimizer has before its first update here, from a checkpoint."""
+        state = self.state(optimizer, [p for group in optimizer.param_groups for p in group["params"]], self.owners())
+        if state:
+            self.record.at("forward")
+            self.record.digests(name, "restored", state)
+
     def strangers(self, optimizer, owners):
-        places = [p for group in optimizer.param_groups for p in group["params"]]
-        return [("parameter %d" % number, p) for number, p in enumerate(places)
+        places, ignored = [p for group in optimizer.param_groups for p in group["params"]], self.ignored()
+        return [(ignored.get(id(p), "parameter %d" % number), p) for number, p in enumerate(places)
                 if p.requires_grad and id(p) not in owners and not is_divided(p)]
+
+    def ignored(self):
+        """{id: name} of the parameters that DistributedDataParallel was told to ignore."""
+        return {id(p): "%s %s" % (model.name, name) for model in self.live_models() for name, p in model.ignored()}
 
     def take(self, optimizer, strangers):
         """Gradients as the update takes them, where they are not those of the last backward."""
@@ -83,7 +107,8 @@ class Training(Passes):
         groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         self.record.fact(name, kind=type(optimizer).__name__, groups=groups, foreign=len(strangers),
                          owned=[[model.name, name] for model, name, is_frozen in own if not is_frozen],
-                         frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)))
+                         frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)),
+                         part=part_of(optimizer, owners))
         state = self.state(optimizer, places, owners)
         if self.record.is_due(state):
             self.record.digests(name, "state", state)
@@ -93,20 +118,30 @@ class Training(Passes):
             self.left[name] = self.held(strangers)
         owning = {model for model, _, _ in own}
         for model in self.live_models():
-            self.record_parameters(model, model in owning, is_update=True)
+            self.record_parameters(model, model in owning or model.wrapped_by == "watched", is_update=True)
             if model in owning:
                 model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
         self.record.step += 1
 
     def state(self, optimizer, places, owners):
+        ignored = self.ignored()
+
         def name_of(number, p):
             owner = owners.get(id(p))
-            return "%s %s" % (owner[0].name, owner[1]) if owner else "parameter %d" % number
+            return "%s %s" % (owner[0].name, owner[1]) if owner else ignored.get(id(p), "parameter %d" % number)
         of_model = {key: number for number, key in enumerate(owners)}  # A program may list them in the order of a set.
         numbers = sorted(range(len(places)), key=lambda number: of_model.get(id(places[number]), len(of_model)))
         states = [(number, optimizer.state.get(places[number])) for number in numbers]  # None where another rank has it
         return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in states
                 for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
+
+    def average(self, average, /, *args, **kwargs):
+        _, error = yield
+        parameters = torch.nn.Module.named_parameters(field(average, "_modules")["module"])
+        named = [(clean(name), p) for name, p in parameters if not is_divided(p)]
+        if error is None and self.record.is_due(named):
+            self.record.at("update")
+            self.record.digests(self.averages.of(average), "average", named)
 
     def scale(self, scaler, /, *args, **kwargs):
         name = self.names.of(args[0] if args else kwargs["optimizer"])

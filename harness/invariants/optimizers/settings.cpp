@@ -1,0 +1,38 @@
+#include "harness/invariants/optimizers/settings.h"
+
+#include "harness/base/text.h"
+
+namespace lockstep::recorded {
+
+std::map<std::string, std::string> settings_of(const Fact& optimizer) {
+  std::map<std::string, std::string> settings{{"the kind", optimizer.text("kind")}};
+  const auto groups = optimizer.values.find("groups");
+  if (groups == optimizer.values.end() || !groups->is_array()) return settings;
+  for (size_t number = 0; number < groups->size(); ++number)
+    if ((*groups)[number].is_object())
+      for (const auto& [name, value] : (*groups)[number].items())
+        settings[one_line(name) + " of group " + std::to_string(number)] = excerpt(value.dump());
+  return settings;
+}
+
+std::string other_setting(const Fact& a, const Fact& b, const std::string& here,
+                          const std::string& there) {
+  const auto others = settings_of(b);
+  for (const auto& [name, text] : settings_of(a)) {
+    const auto found = others.find(name);
+    if (found != others.end() && found->second != text)
+      return name + " of " + a.name + ": " + here + " " + text + ", " + there + " " + found->second;
+  }
+  return "";
+}
+
+std::map<std::string, std::vector<Update>> updates_by_optimizer(const Rank& rank) {
+  std::map<std::string, std::vector<Update>> updates;
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("optimizer "))
+      updates[fact->name].push_back({record.at.step, fact});
+  return updates;
+}
+
+}  // namespace lockstep::recorded
