@@ -180,6 +180,12 @@ class RankRecorder(Recorder):  # type: ignore[misc]
         history.open(rank, world_size)
         self.fact("process group", rank=rank, world=world_size, backend=torch.distributed.get_backend())
 
+    def check_planned(self) -> None:
+        """Throws where a test has ended before a failure that it planted: it would prove nothing."""
+        for at, (kind, _) in self.planned.items():
+            raise RuntimeError(f"lockstep.inject({kind!r}, rank={self.rank}, at={at}) has planted nothing: this rank issued "
+                               f"{len(self.collectives.seen)} collectives, and number {at} is none that the test issued itself")
+
     def fact(self, name: str, **values: Any) -> None:
         if name == "call":
             self.collectives.site = values["at"]
@@ -209,8 +215,7 @@ def install() -> None:
 def begin(recorder: RankRecorder) -> None:
     _state.recorder = recorder
     if recorder.generator is not None:
-        parallel = torch.nn.parallel.DistributedDataParallel
-        parallel._pre_forward = _install.moving(parallel._pre_forward)  # type: ignore[method-assign]
+        _install.install_moves()
 
 
 def end(why: str) -> None:

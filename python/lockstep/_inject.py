@@ -42,6 +42,8 @@ def inject(kind: str, *, rank: int, at: int, seconds: float = 1.0) -> None:
     planned = getattr(_state.recorder, "planned", None)
     if planned is None:
         raise RuntimeError("lockstep.inject() is for a rank: within a test of @lockstep.world or a function of run_world")
+    if not 0 <= rank < dist.get_world_size():
+        raise ValueError(f"there is no rank {rank} in a world of {dist.get_world_size()} to inject a failure into")
     if dist.get_rank() == rank:
         planned[at] = kind, seconds
 

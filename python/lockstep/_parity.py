@@ -26,6 +26,7 @@ LINES_MOST = 40  # Of what a program has printed, where it failed.
 ENDING_SECONDS = 10.0
 T = TypeVar("T")
 Run = Callable[[int, _calls.Recording], None]  # Of a training in a world of a size.
+MOMENT = b'{"step":%d,"phase":"update"}'  # As the recorder has it.
 
 
 class Context:
@@ -60,6 +61,8 @@ def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str]
     """
     __tracebackhide__ = True
     checked_sizes(tuple(worlds))
+    if steps < 1:
+        raise ValueError(f"{steps} steps are none to compare")
     run = run_of_function(train, steps, timeout) if callable(train) else run_of_program(os.fspath(train), arguments, batch_size, worlds, timeout)
     with tempfile.TemporaryDirectory(prefix="lockstep-parity-") as folder:
         one = os.path.join(folder, "one")
@@ -72,6 +75,17 @@ def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str]
             if code:
                 raise AssertionError(f"training in a world of {size} is {'not' if code == 1 else 'not known to be'} "
                                      f"the same as in one process\n\n{story}")
+            alone, made = updates_of(one, steps), updates_of(ranks, steps)
+            if alone != made:
+                raise AssertionError(f"training in a world of {size} is not the same as in one process: it made {made} of the first {steps} "
+                                     f"updates, and one process made {alone}")
+
+
+def updates_of(folder: str, most: int) -> int:
+    """The number of updates that rank 0 recorded; `judge` compares those that both runs made."""
+    with open(os.path.join(folder, "rank0.history"), "rb") as file:
+        text = file.read()
+    return sum(MOMENT % step in text for step in range(most))
 
 
 def run_of_function(train: Callable[[Context], Any], steps: int, timeout: float) -> Run:

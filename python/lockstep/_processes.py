@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 import traceback
+import unittest
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
@@ -90,6 +92,19 @@ def kill_group(group: int) -> None:
         pass
 
 
+@contextlib.contextmanager
+def subtest(_: object, msg: object = None, **params: Any) -> Iterator[None]:
+    """In place of unittest's and pytest's subtests, which would keep a failure in this process: here it ends the test."""
+    try:
+        yield
+    except unittest.SkipTest:
+        pass
+    except BaseException as error:
+        if type(error).__name__ != "Skipped":  # pytest's, which is not known here.
+            error.add_note(f"in the subtest {'' if msg is None else msg} ({', '.join(f'{name}={value!r}' for name, value in params.items())})")
+            raise
+
+
 class Process:
     """A forked process that runs `body`, with a connection to it, its output, and the file of its Python stacks."""
 
@@ -141,6 +156,7 @@ class Process:
             os.dup2(file, number)
             if self.capture is Capture.ALL:
                 setattr(sys, name, open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False))
+        unittest.TestCase.subTest = subtest  # type: ignore[method-assign,assignment]
         faulthandler.cancel_dump_traceback_later()
         faulthandler.enable(self.stacks)
         faulthandler.register(STACKS_SIGNAL, self.stacks)

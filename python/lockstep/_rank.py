@@ -45,7 +45,7 @@ class Outcome:
     place: tuple[str, int, str] | None = None  # File, line and function where it was raised.
     report: Any = None  # What pytest prints of the failure.
     log: str = ""
-    warnings: list[tuple[str, str, str, int]] = field(default_factory=list)
+    warnings: list[tuple[str, str, str, str, int]] = field(default_factory=list)  # Module and name of its class, text, file and line.
     left_behind: list[str] = field(default_factory=list)
     is_usable: bool = True  # The rank can run another test.
     updates: int = 0  # Of optimizers.
@@ -102,7 +102,7 @@ def kept_warnings(outcome: Outcome) -> Iterator[None]:
         try:
             yield
         finally:
-            outcome.warnings = [(each.category.__name__, str(each.message), each.filename, each.lineno) for each in found]
+            outcome.warnings = [(each.category.__module__, each.category.__name__, str(each.message), each.filename, each.lineno) for each in found]
 
 
 def remarks(task: Task, outcome: Outcome) -> contextlib.AbstractContextManager[None]:
@@ -125,15 +125,17 @@ def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, b
     try:
         with kept_warnings(outcome) if task.keeps_warnings else contextlib.nullcontext(), remarks(task, outcome):
             value = body()
+            recorder.check_planned()
         outcome.value = pickle.dumps(value)
     except BaseException as error:
-        error.__traceback__ = without_ours(error.__traceback__) or error.__traceback__
+        of_test = without_ours(error.__traceback__)
+        error.__traceback__ = of_test or error.__traceback__
         classify(outcome, error)
         outcome.error = pickled(error)
         if outcome.kind == "failed":
             outcome.place = place_of(error.__traceback__)
             outcome.traceback = "".join(traceback.format_exception(error))
-            report = render(error)
+            report = render(error) if of_test else None  # Of what this package says itself the sentence is enough.
             outcome.report = report if can_be_sent(report) else str(report)
     finally:
         _calls.end(outcome.line if outcome.kind == "failed" else "")
@@ -169,8 +171,8 @@ def classify(outcome: Outcome, error: BaseException) -> None:
 
 
 def pickled(error: BaseException) -> bytes:
-    """Returns an exception's pickle if it comes back as what it was, else nothing. A KeyboardInterrupt would end the run of all tests."""
-    if isinstance(error, KeyboardInterrupt):
+    """Returns an exception's pickle if it comes back as what it was, else nothing. These two would end the run of all tests."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return b""
     try:
         text = pickle.dumps(error)

@@ -1,11 +1,11 @@
 """The parts of pytest's reports that are about a test in a world."""
 from __future__ import annotations
 
-import builtins
 import itertools
 import pathlib
 import re
 import shutil
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +58,8 @@ def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
 def show(item: pytest.Item, verdict: Verdict) -> None:
     """Reports what the ranks printed, logged and warned of."""
     warned = dict.fromkeys(each for end in verdict.ends for each in (end.outcome.warnings if end.outcome else []))
-    for category, message, filename, line in warned:
-        found = getattr(builtins, category, UserWarning)
-        warnings.warn_explicit(message, found if issubclass(found, Warning) else UserWarning, filename, line)
+    for module, category, message, filename, line in warned:
+        warnings.warn_explicit(message, getattr(sys.modules.get(module), category, UserWarning), filename, line)
     for rank, end in enumerate(verdict.ends):
         log = {"log": end.outcome.log} if end.outcome else {}
         for name, text in {**end.printed, **log}.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from . import _api, _launched_tests, _reports
-from ._tests import MARK, Kept, asked, body_key, body_of, bound, call, pickled_for_kept_ranks, setting, size_of
+from ._tests import MARK, Kept, asked, body_key, body_of, call, pickled_for_kept_ranks, setting, size_of
 
 if TYPE_CHECKING:
     from ._calls import Recording
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CAPTURES = {"capsys", "capsysbinary", "capteesys"}
 IN_PROCESSES = CAPTURES | {"caplog", "recwarn"}  # Fixtures of which each rank needs its own.
 kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
+lookup_key = pytest.StashKey[Kept]()
 stale_key = pytest.StashKey[bool]()  # The kept ranks are not for another test.
 
 
@@ -109,10 +110,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from . import _worlds
         from ._processes import Capture
         capture = Capture.NOTHING if session.config.option.capture == "no" else Capture.ALL
-        kept = {tier: _worlds.kept(tier, Kept(session.items), capture) for tier in sorted({tier for tier, _ in wanted})}
+        lookup = session.config.stash[lookup_key] = Kept([item for item in session.items if keeps_ranks(item)])
+        kept = {tier: _worlds.kept(tier, lookup, capture) for tier in sorted({tier for tier, _ in wanted})}
         session.config.stash[kept_key] = kept
         for (tier, size), timeout in wanted.items():
             kept[tier].fork(size, timeout)
+        lookup.remember()  # Not before: the first fork puts the recorder's hooks where tests have imported collectives.
 
 
 def keeps_ranks(item: pytest.Item) -> bool:
@@ -160,7 +163,7 @@ def run_test(item: Any, function: Callable[..., Any], args: dict[str, Any], reco
         tier = "cold"
         _reports.note(item, f"ran cold: {why}")
     task = Task(item.nodeid, recording, keeps_warnings="recwarn" not in item.fixturenames, is_example=is_example)
-    what, reason = pickled_for_kept_ranks(item, args) if tier != "cold" else (b"", "")
+    what, reason = (b"", "") if tier == "cold" else pickled_for_kept_ranks(item, args, item.config.stash[lookup_key])
     if reason and tier == "warm":
         _reports.note(item, f"ran cold: {reason}")
     verdict = run_kept(item, task, what) if what else run_forked(item, task, function, args, tier == "sim")
@@ -204,7 +207,7 @@ def run_forked(item: Any, task: Task, function: Callable[..., Any], args: dict[s
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
     if CAPTURES & set(item.fixturenames):
         capture = Capture.FILES
-    return run(size_of(item), task, lambda rank: call(bound(function, body_of(item)[1]), rank, args),
+    return run(size_of(item), task, lambda rank: call(item, function, body_of(item)[1], rank, args),
                lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
 
 

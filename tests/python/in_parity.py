@@ -52,6 +52,9 @@ def closure():
     return train
 closed_over = closure()
 
+def wrapped_in_a_world_alone(context):
+    loop(context, network() if context.world_size == 1 else context.wrap(network()))
+
 def summed_by_hand(context):
     by_hand(context, 1)
 
@@ -85,6 +88,14 @@ def rate_grows_with_the_world(context):
         mse_loss(model(x), y).backward()
         optimizer.step()
 
+def fewer_updates(context):
+    context.steps -= context.world_size > 1
+    wrapped(context)
+
+def more_updates(context):
+    context.steps -= context.world_size == 1
+    wrapped(context)
+
 def throws(context):
     if context.world_size > 1 and context.rank == 1:
         raise ValueError("planted")
@@ -104,7 +115,7 @@ for name in sys.argv[1:]:
         print(f"{name}:", *traceback.format_exception(error))
     print("=====")
 """
-RIGHT = "wrapped", "averaged_by_hand", "closed_over"
+RIGHT = "wrapped", "averaged_by_hand", "closed_over", "wrapped_in_a_world_alone"
 WRONG = {
     "summed_by_hand": ["AssertionError: training in a world of 2 is not the same", "the SUM of the ranks' gradients", "step 0, backward, 0.weight"],
     "loss_is_a_sum": ["the average divided by the world size once more", "step 0, backward, 0.weight"],
@@ -113,6 +124,8 @@ WRONG = {
     "ranks_overlap": ["rank 0 and rank 1 drew the same samples"],
     "own_order": ["the seed of pass 0 of loader 0: rank 0 has 0, rank 1 has 1"],
     "rate_grows_with_the_world": ["values.follow_one_process", "step 0, update"],
+    "fewer_updates": ["AssertionError: .* it made 2 of the first 3 updates, and one process made 3"],
+    "more_updates": ["AssertionError: .* it made 3 of the first 3 updates, and one process made 2"],
     "throws": ["ValueError: planted", "rank 1 of 2 failed", "rank 0: waits in ddp_construction", "rank 1's traceback"],
     "no_update": ["AssertionError: training in a world of 2 is not", "no rank recorded an update"],
     "indivisible": ["a global batch of 6 cannot be divided over 4 ranks alike"],

@@ -54,6 +54,12 @@ def moving_parameters(original):
     return function
 
 
+def install_moves():
+    parallel = torch.nn.parallel.DistributedDataParallel
+    parallel._pre_forward = moving(parallel._pre_forward)
+    torch.optim.Optimizer.add_param_group = moving_parameters(torch.optim.Optimizer.add_param_group)
+
+
 def before_step(optimizer, args, kwargs):
     if not is_compiling() and _state.recorder.is_on():
         quietly("update", _state.recorder.training.begin_update, optimizer, args, kwargs)
@@ -83,8 +89,7 @@ def install():
     if hasattr(parallel, "_inside_ddp_forward"):
         parallel._inside_ddp_forward = forward_in(parallel._inside_ddp_forward)
     if _state.recorder.generator:
-        parallel._pre_forward = moving(parallel._pre_forward)
-        torch.optim.Optimizer.add_param_group = moving_parameters(torch.optim.Optimizer.add_param_group)
+        install_moves()
     put(join, "__enter__", training("join"), "join")
     put(join, "__exit__", training("exhausted"), "end of a join")
     put(iterator, "__init__", loaders("make_iterator"), "draw")
