@@ -150,6 +150,12 @@ void Replicas::forget_passes() {
   for (auto& rank : ranks_) rank.came.assign(stored_.size(), false);
 }
 
+void Replicas::hold(int rank, size_t p, const at::Tensor& parameter, const at::Tensor& gradient) {
+  auto& mine = ranks_[static_cast<size_t>(rank)];
+  mine.parameters[p] = parameter;
+  mine.gradients[p] = gradient;
+}
+
 void Replicas::load(int rank, size_t p, const at::Tensor& value) {
   ranks_[static_cast<size_t>(rank)].parameters[p] = value;
 }

@@ -60,6 +60,9 @@ class Replicas {
   // From here on nothing counts as brought.
   void forget_passes();
 
+  // What a rank was seen to hold, from which it goes on. An undefined gradient: it has none.
+  void hold(int rank, size_t p, const at::Tensor& parameter, const at::Tensor& gradient);
+
   // The value of a parameter on a rank.
   void load(int rank, size_t p, const at::Tensor& value);
 

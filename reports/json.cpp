@@ -83,6 +83,7 @@ Json failure_json(const Failure& failure) {
   if (!failure.program.empty()) json["program"] = one_line(failure.program);
   if (failure.archived) json["archived"] = true;
   if (failure.shrunk) json["shrunk"] = shrunk_json(*failure.shrunk);
+  if (!failure.further.empty()) json["further"] = findings_json(failure.further);
   return json;
 }
 

@@ -126,6 +126,7 @@ Failure failure_of(const At& at, const std::string& scenario) {
   failure.stack_file = at["stack_file"].text();
   failure.call_sites = lines(at["call_sites"]);
   if (at.has("shrunk")) failure.shrunk = shrunk_of(at["shrunk"]);
+  if (at.has("further")) failure.further = findings_of(at["further"]);
   return failure;
 }
 

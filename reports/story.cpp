@@ -7,6 +7,8 @@
 #include "reports/case_text.h"
 #include "reports/findings/text.h"
 
+#include <algorithm>
+
 namespace lockstep::reports {
 
 namespace {
@@ -68,17 +70,40 @@ std::vector<std::string> archived_line(const Result& result) {
   return labelled("archived", {"it failed in an earlier run, so this run plays it first"});
 }
 
-// "and 3 more findings, the next at step 1, ...: no rank ..."; empty where there is one. It may be
-// of another mistake.
-std::string more_text(const Result& result) {
+// "step 1, in forward", or what stands for a place.
+std::string moment_of(const Finding& finding) {
+  if (finding.where.empty()) return finding.rule;
+  return finding.where.at
+             ? "step " + std::to_string(finding.where.at->step) + ", " + finding.where.at->phase
+             : finding.where.text();
+}
+
+// A check's finding at a moment before ranks ended badly.
+const Finding* wrong_before(const Result& result) {
+  const auto& all = result.worst.findings;
+  if (all.empty() || all.front().where.at) return nullptr;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const Finding& finding) { return finding.where.at; });
+  return found == all.end() || result.worst.kind == Verdict::Kind::fail ? nullptr : &*found;
+}
+
+// What else is wrong: further mistakes, of which none is a consequence of another; what was wrong
+// before a bad ending; or "and 3 more findings, the next at step 1, ...: no rank ...", which may be
+// of another mistake. Empty where there is one finding.
+std::vector<std::string> more_lines(const Result& result) {
+  std::vector<std::string> lines;
+  if (result.failure)
+    for (const auto& finding : result.failure->further)
+      lines.push_back("a further mistake, in the case as drawn, at " + moment_of(finding) + ": " +
+                      finding.diagnosis);
   const auto count = static_cast<int64_t>(result.worst.findings.size());
-  if (count < 2) return "";
-  const Finding& next = result.worst.findings[1];
-  const auto place =
-      next.where.at ? "step " + std::to_string(next.where.at->step) + ", " + next.where.at->phase
-                    : next.where.text();
-  return "and " + counted(count - 1, "more finding") + ", the next at " +
-         (next.where.empty() ? next.rule : place) + ": " + next.diagnosis;
+  if (!lines.empty() || count < 2) return lines;
+  if (const auto* before = wrong_before(result))
+    return {"wrong before that, at " + moment_of(*before) + ": " + before->rule + ": " +
+            before->diagnosis};
+  const auto& next = result.worst.findings[1];
+  return {"and " + counted(count - 1, "more finding") + ", the next at " + moment_of(next) + ": " +
+          next.diagnosis};
 }
 
 std::vector<std::string> remark_lines(const Finding& remark, const Style& style) {
@@ -109,7 +134,9 @@ std::vector<std::string> plain_words(const Result& result) {
   };
   if (result.failure) add("program", result.failure->program);
   if (const auto* finding = first_finding(result)) {
-    add("usual cause", usual_cause(*finding));
+    const auto* before = wrong_before(result);
+    const auto cause = usual_cause(*finding);
+    add("usual cause", cause.empty() && before ? usual_cause(*before) : cause);
     add("limit", backend_limit(*finding));
   }
   return lines;
@@ -128,7 +155,7 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   if (result.failure) append(lines, case_lines(*result.failure));
   append(lines, archived_line(result));
   if (const auto* finding = first_finding(result)) append(lines, shown_below(*finding, style));
-  if (const auto more = more_text(result); !more.empty()) lines.push_back("  " + more);
+  for (const auto& line : more_lines(result)) lines.push_back("  " + line);
   if (result.failure)
     append(lines, where_to_go_on(result, program));
   else if (result.setting.tier == "recorded")
@@ -183,7 +210,7 @@ StoryParts story_parts(const Result& result, const std::string& program) {
                    .diagnosis = ending_text(result) + diagnosis_of(result),
                    .count = count_text(result),
                    .plainly = plain_words(result),
-                   .more = more_text(result),
+                   .more = more_lines(result),
                    .replay = replay_command(result, program),
                    .read = read_command(result, program)};
   if (const auto* finding = first_finding(result)) parts.shown = shown_below(*finding);

@@ -31,7 +31,7 @@ struct StoryParts {
   std::vector<std::string> plainly;        // the program, and what usually goes wrong there
   std::vector<std::string> smallest_case;  // with what does not matter marked
   std::vector<std::string> shown;          // the first divergence, or who waits for whom
-  std::string more;                        // how many findings there are besides
+  std::vector<std::string> more;           // what else is wrong
   std::string replay, read, logs;          // commands, and a folder
   std::vector<std::string> evidence;       // call sites, the stack and the last lines of a rank
 };

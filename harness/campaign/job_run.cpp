@@ -76,6 +76,7 @@ void close(JobRun& job, CaseRunner& runner) {
   result.took = std::chrono::duration_cast<std::chrono::milliseconds>(job.time.took());
   const auto complete = [&](Result::Kind kind, Verdict& verdict, Failure& failure) {
     const auto drawn = verdict.signature();
+    if (job.job().scenario.judges_each_step) failure.further = other_explanations(verdict);
     use_smallest(verdict, failure, job);
     rename_signature(result, drawn, verdict.signature());
     failure.program = runner.options().in_words(failure.c);

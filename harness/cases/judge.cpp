@@ -238,13 +238,41 @@ std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
   return {};
 }
 
+// True if every rank has entered another moment after this one.
+bool all_ranks_went_past(const History& history, const Moment& at) {
+  return std::all_of(history.ranks().begin(), history.ranks().end(), [&](const RankHistory& rank) {
+    return rank.last != at && std::any_of(rank.events.begin(), rank.events.end(),
+                                          [&](const Event& event) { return event.at == at; });
+  });
+}
+
+// A bad ending, and what checks find wrong at moments that all ranks were past by then: it may be
+// where the ending comes from.
+Verdict with_what_was_wrong_before(Verdict ending, const Scenario& scenario, const Case& c,
+                                   const History& history) {
+  if (!is_failure(ending.kind)) return ending;
+  try {
+    for (auto& finding : scenario.checks(c, history))
+      if (finding.where.at && all_ranks_went_past(history, *finding.where.at))
+        ending.findings.push_back(std::move(finding));
+  } catch (const std::exception&) {
+    // A history that ended early need not hold what a check looks for.
+  }
+  return ending;
+}
+
+std::optional<Verdict> judge_how_it_ended(const History& history) {
+  if (auto verdict = judge_endings(history)) return verdict;
+  auto left = leftovers(history);
+  if (left.empty()) return {};
+  return Verdict{Verdict::Kind::leak, std::move(left)};
+}
+
 Verdict judged(const Scenario& scenario, const Case& c, const History& history) {
   if (auto refusal = refusal_of(scenario, c)) return *refusal;
-  if (!scenario.judges_endings) {
-    if (auto verdict = judge_endings(history)) return *verdict;
-    if (auto left = leftovers(history); !left.empty())
-      return {Verdict::Kind::leak, std::move(left)};
-  }
+  if (!scenario.judges_endings)
+    if (auto verdict = judge_how_it_ended(history))
+      return with_what_was_wrong_before(std::move(*verdict), scenario, c, history);
   if (auto verdict = judge_refusals(history)) return *verdict;
   if (auto verdict = judge_emptiness(c, history)) return *verdict;
   try {

@@ -73,6 +73,7 @@ struct Failure {
   std::filesystem::path stack_file;       // the whole stack
   std::vector<std::string> call_sites;    // where the ranks diverge, a line each
   std::optional<Shrunk> shrunk;           // none: it was not tried
+  Findings further;  // mistakes that the drawn case shows beside the first, none its consequence
 };
 
 // How often simulated worlds ran in other orders of their ranks, where cases ask for every

@@ -62,6 +62,9 @@ struct Scenario {
   std::function<void(const Case&, RankContext&)> program;
   std::function<Findings(const Case&, const History&)> checks;
   bool judges_endings = false;  // the checks judge how ranks end
+  // The checks judge each step from what the ranks held before it, so that a finding is no
+  // consequence of one before.
+  bool judges_each_step = false;
 };
 
 // True for its name and for its former one.
@@ -90,7 +93,7 @@ struct Spec {
   std::string (*precondition)(const C&) = nullptr;
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured
-  bool judges_endings = false;
+  bool judges_endings = false, judges_each_step = false;
   std::vector<Label<C>> labels = {};
   // The fields of the shape that neither the program nor the checks look at.
   std::vector<std::string> unused = {};

@@ -28,6 +28,7 @@ Scenario scenario(Spec<C> given) {
   out.must_catch = spec->must_catch;
   out.draws = spec->draws;
   out.judges_endings = spec->judges_endings;
+  out.judges_each_step = spec->judges_each_step;
   out.every = [spec, erased] {
     std::vector<Case> all;
     if (spec->every)

@@ -201,7 +201,7 @@ Details details_of(const Whole& whole) {
   const auto wrong = wrong_lines(whole);
   const auto rows = chosen(whole.lines.size(), kRowsMost, wrong);
   const bool ulps = whole.reference && std::any_of(rows.begin(), rows.end(), [&](size_t at) {
-                      return whole.lines[at].ulps.value.has_value();
+                      return whole.lines[at].ulps.value.value_or(0) > 0;
                     });
   Table table{.columns = columns_of(whole, ranks, ulps), .rows = {}};
   size_t wrong_shown = 0;

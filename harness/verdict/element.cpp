@@ -132,8 +132,11 @@ Element ulps_between(const Element& seen, const Element& wanted, const TensorVal
   // The count of all numbers between a number and zero, or beyond it, means nothing.
   const auto sign = [](double value) { return (value > 0) - (value < 0); };
   if (sign(*seen.value) != sign(*wanted.value)) return {};
+  // Neither does a count of millions, where the ratio shows the difference.
+  if (const auto shown = ratio(seen, wanted).text; shown != "" && shown != "1.000") return {};
   const auto ulps = ulp_distance(*seen.value, *wanted.value, of.dtype);
-  return {with_commas(ulps), static_cast<double>(ulps)};
+  const auto far = int64_t{1} << 30;
+  return {ulps > far ? "> 2^30" : with_commas(ulps), static_cast<double>(ulps)};
 }
 
 double distance(const Element& seen, const Element& wanted) {

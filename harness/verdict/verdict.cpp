@@ -4,6 +4,7 @@
 #include "harness/verdict/element.h"
 
 #include <iterator>
+#include <set>
 
 namespace lockstep {
 
@@ -58,6 +59,18 @@ bool shows_failure(const Verdict& other, const Verdict& failure) {
     return false;
   const auto &found = other.findings.front(), &wanted = failure.findings.front();
   return found.rule == wanted.rule && found.specificity > wanted.specificity;
+}
+
+Findings other_explanations(const Verdict& verdict) {
+  Findings out;
+  std::set<std::string> seen;
+  for (const auto& finding : verdict.findings) {
+    const bool is_first = &finding == &verdict.findings.front();
+    const bool explains = finding.specificity == Specificity::explanation;
+    if (seen.insert(finding.pattern).second && explains && !is_first && !finding.pattern.empty())
+      out.push_back(finding);
+  }
+  return out;
 }
 
 bool is_failure(Verdict::Kind kind) {

@@ -61,6 +61,10 @@ struct Verdict {
 };
 std::string_view name_of(Verdict::Kind kind);
 
+// The findings beside the first whose pattern explains what is seen, and that none before shows.
+// Where each step is judged from what the ranks held before it, these are further mistakes.
+Findings other_explanations(const Verdict& verdict);
+
 // True if this makes the run fail: crash, hang, leak and fail.
 bool is_failure(Verdict::Kind kind);
 

@@ -78,7 +78,7 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
                  "No history of this case was kept: the pictures show what the finding says.");
   add_part(html, "The smallest case", parts.smallest_case, name);
   add_part(html, heading_of_shown(result), parts.shown, name);
-  if (!parts.more.empty()) html.element("p", {}, parts.more);
+  for (const auto& line : parts.more) html.element("p", {}, line);
   if (!parts.replay.empty()) {
     html.element("h4", {}, "Run it again");
     add_command(html, parts.replay, "replay " + name);

@@ -93,26 +93,48 @@ void program(const Stateful& c, RankContext& here) {
   });
 }
 
+std::string name_of(const Kind& kind) {
+  return std::string("counts.") + kind.name;
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> out;
-  for (const auto& kind : kKinds) out.push_back(std::string("counts.") + kind.name);
+  for (const auto& kind : kKinds) out.push_back(name_of(kind));
   return out;
 }
 
-buffers::Trajectory expected(const Stateful& c) {
+buffers::State shown(const std::vector<at::Tensor>& now) {
+  buffers::State out;
+  for (const auto& value : now) out.push_back({recorded(value, value.scalar_type()), {}});
+  return out;
+}
+
+buffers::Trajectory expected(const Stateful& c, const History& h) {
+  const auto held = [&](const Moment& at, int rank) {
+    std::vector<at::Tensor> out;
+    for (const auto& kind : kKinds) {
+      const auto row = h.row(at, name_of(kind));
+      const auto& value = row.by_rank[static_cast<size_t>(rank)];
+      out.push_back((at::isFloatingType(kind.dtype) ? torch::tensor(as_doubles(value), at::kDouble)
+                                                    : torch::tensor(as_integers(value), at::kLong))
+                        .to(kind.dtype));
+    }
+    return out;
+  };
   const auto update = [&](const std::vector<at::Tensor>& now, int, int rank) {
     return counted(now, samples_of(c, rank));
   };
-  const auto shown = [](const std::vector<at::Tensor>& now) {
-    buffers::State out;
-    for (const auto& value : now) out.push_back({recorded(value, value.scalar_type()), {}});
-    return out;
-  };
-  return buffers::trajectory(c, start_values(0), update, shown);
+  return buffers::trajectory(c, held, update, shown);
+}
+
+Findings replicas_start_as_rank_zero(const Stateful& c, const History& h) {
+  std::vector<buffers::State> built;
+  for (int rank = 0; rank < c.world.size; ++rank) built.push_back(shown(start_values(rank)));
+  return buffers::start_is_rank_zeros(h, names(), built);
 }
 
 Findings forwards_begin_right_and_add_their_own_samples(const Stateful& c, const History& h) {
-  return buffers::forwards_are_as_expected(h, names(), expected(c));
+  return buffers::forwards_are_as_expected(h, names(), expected(c, h));
 }
 
 std::vector<Stateful> written_and_replaced() {
@@ -160,8 +182,9 @@ Scenario every_kind_is_followed() {
       .every = written_and_replaced,
       .cases = cases(),
       .program = program,
-      .checks = {forwards_begin_right_and_add_their_own_samples,
+      .checks = {replicas_start_as_rank_zero, forwards_begin_right_and_add_their_own_samples,
                  buffers::backward_changes_no_buffer},
+      .judges_each_step = true,
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Stateful>},
                  {"batches of unequal size", 0.06, has_unequal_batches},
                  {"buffers that are broadcast", 0.3,

@@ -140,6 +140,21 @@ Findings forwards_end_as_expected(const History& h, const std::vector<std::strin
 
 }  // namespace
 
+Findings start_is_rank_zeros(const History& h, const std::vector<std::string>& names,
+                             const std::vector<State>& built) {
+  std::vector<Comparison> rows;
+  for (size_t b = 0; b < names.size(); ++b) {
+    rows.push_back(
+        {.row = h.row({0, "before forward"}, names[b]), .expected = {built.front()[b].value}});
+    rows.back().explanations = [&built, b] {
+      return Explanations{recorded_instead(
+          {"own_initial_state", "the values it was built with: rank 0's never came"},
+          values(built, b))};
+    };
+  }
+  return equal("Every replica must start from rank 0's buffers", rows);
+}
+
 Findings forwards_are_as_expected(const History& h, const std::vector<std::string>& names,
                                   const Trajectory& expected) {
   auto out = forwards_begin_as_expected(h, names, expected);

@@ -39,29 +39,33 @@ struct Trajectory {
   std::vector<std::vector<State>> after;
 };
 
-// Follows `c` from rank 0's state at the start. T is whatever `update(state, forward, rank)`
+// Each forward of `c` from what the ranks held before it, and as its module's forward began, right
+// or wrong: `held(moment, rank)`. T is whatever `held` returns and `update(state, forward, rank)`
 // computes with; `shown` makes it a State.
-template <class T, class Update, class Shown>
-Trajectory trajectory(const Stateful& c, const T& start, const Update& update, const Shown& shown) {
+template <class Held, class Update, class Shown>
+Trajectory trajectory(const Stateful& c, const Held& held, const Update& update,
+                      const Shown& shown) {
   Trajectory out;
   const auto kinds = forwards_of(c);
   const auto gates = synchronised(c);
-  std::vector<T> now(static_cast<size_t>(c.world.size), start);
-  const auto show = [&](std::vector<std::vector<State>>& where) {
-    where.emplace_back();
-    for (const auto& state : now) where.back().push_back(shown(state));
-  };
-  for (size_t f = 0; f < kinds.size(); ++f) {
-    show(out.kept);
-    if (gates[f]) now.assign(now.size(), T(now.front()));
-    show(out.begins);
-    if (kinds[f] != ForwardKind::eval)
-      for (size_t rank = 0; rank < now.size(); ++rank)
-        now[rank] = update(now[rank], static_cast<int>(f), static_cast<int>(rank));
-    show(out.after);
+  for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {
+    const auto at = static_cast<size_t>(f);
+    std::vector<State> kept, after;
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      kept.push_back(shown(held({f, "before forward"}, rank)));
+      const auto began = held({f, "in forward"}, rank);
+      after.push_back(shown(kinds[at] == ForwardKind::eval ? began : update(began, f, rank)));
+    }
+    out.begins.push_back(gates[at] ? std::vector(kept.size(), kept.front()) : kept);
+    out.kept.push_back(std::move(kept));
+    out.after.push_back(std::move(after));
   }
   return out;
 }
+
+// Checks that all ranks begin with rank 0's buffers, whatever each was built with.
+Findings start_is_rank_zeros(const History& h, const std::vector<std::string>& names,
+                             const std::vector<State>& built);
 
 // Checks that forwards begin and end as in the trajectory, for buffers of these names.
 Findings forwards_are_as_expected(const History& h, const std::vector<std::string>& names,

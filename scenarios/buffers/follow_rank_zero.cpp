@@ -7,10 +7,11 @@
 //
 // Why the checks suffice: the model itself records "in forward" as its forward begins, after any
 // synchronisation. A broadcast that is missing, from another rank, or after the forward leaves "in
-// forward" or "after forward" wrong on some rank. No optimizer runs, so the reference follows rank
-// 0's first parameters from forward to forward. The momentum is 1/8, so averages of a power of two
-// of zeros and ones are exact and the tolerance is zero; a variance always rounds and is judged
-// within a derived bound. BatchNorm's counter of batches is an integer and always exact.
+// forward" or "after forward" wrong on some rank. Each forward is judged from what the ranks held
+// before it. No optimizer runs, so parameters stay rank 0's first ones. The momentum is 1/8, so
+// averages of a power of two of zeros and ones are exact and the tolerance is zero; a variance
+// always rounds and is judged within a derived bound. BatchNorm's counter of batches is an integer
+// and always exact.
 #include "reference/running_statistics.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
@@ -109,7 +110,28 @@ struct Running {
   int64_t batches = 0;
 };
 
-buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
+buffers::State shown(const Stateful& c, const Running& now) {
+  const auto bounded = [&](const reference::Rounded& right) {
+    auto [value, bound] = written(right, dtype_of(c));
+    return buffers::Value{std::move(value), std::move(bound)};
+  };
+  return {bounded(now.mean),
+          bounded(now.variance),
+          {recorded(torch::tensor(now.batches), at::kLong), {}}};
+}
+
+// What a rank recorded, without error.
+Running held_at(const History& h, const Moment& at, int rank) {
+  const auto value = [&](const std::string& name) {
+    return h.row(at, name).by_rank[static_cast<size_t>(rank)];
+  };
+  const auto numbers = [&](const std::string& name) {
+    return reference::given(torch::tensor(as_doubles(value(name)), at::kDouble));
+  };
+  return {numbers(kNames[0]), numbers(kNames[1]), as_integers(value(kNames[2])).front()};
+}
+
+buffers::Trajectory expected(const Stateful& c, const History& h, const reference::Format& format,
                              double& units_max) {
   const auto start = start_of(c, 0);
   reference::Arithmetic arithmetic(format);
@@ -123,38 +145,39 @@ buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
                    reference::moved(now.variance, own.unbiased_variance, kMomentum, rounding),
                    now.batches + 1};
   };
-  const auto shown = [&](const Running& now) {
-    const auto bounded = [&](const reference::Rounded& right) {
-      auto [value, bound] = written(right, dtype_of(c));
-      return buffers::Value{std::move(value), std::move(bound)};
-    };
-    return buffers::State{bounded(now.mean),
-                          bounded(now.variance),
-                          {recorded(torch::tensor(now.batches), at::kLong), {}}};
-  };
-  const Running first{reference::given(start.running_mean.to(at::kDouble)),
-                      reference::given(start.running_var.to(at::kDouble)), start.batches};
-  auto out = buffers::trajectory(c, first, update, shown);
+  const auto held = [&](const Moment& at, int rank) { return held_at(h, at, rank); };
+  auto out =
+      buffers::trajectory(c, held, update, [&](const Running& now) { return shown(c, now); });
   units_max = arithmetic.units_max();
   return out;
 }
 
 // Exact if the reference certifies it, with bounds otherwise.
-buffers::Trajectory expected(const Stateful& c) {
+buffers::Trajectory expected(const Stateful& c, const History& h) {
   const int bits = precision_bits(c.dtype);
   bool counts_are_powers_of_two = true;
   for (int rank = 0; rank < c.world.size; ++rank)
     counts_are_powers_of_two &= std::has_single_bit(static_cast<uint64_t>(samples_of(c, rank)));
   double units_max = 0;
   if (c.values == Values::exact && counts_are_powers_of_two)
-    if (auto exact = expected(c, {.precision_bits = bits, .exact = true}, units_max);
+    if (auto exact = expected(c, h, {.precision_bits = bits, .exact = true}, units_max);
         units_max <= std::ldexp(1.0, bits))
       return exact;
-  return expected(c, {.precision_bits = bits, .exact = false}, units_max);
+  return expected(c, h, {.precision_bits = bits, .exact = false}, units_max);
+}
+
+Findings replicas_start_as_rank_zero(const Stateful& c, const History& h) {
+  std::vector<buffers::State> built;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto start = start_of(c, rank);
+    built.push_back(shown(c, {reference::given(start.running_mean.to(at::kDouble)),
+                              reference::given(start.running_var.to(at::kDouble)), start.batches}));
+  }
+  return buffers::start_is_rank_zeros(h, kNames, built);
 }
 
 Findings forwards_begin_right_and_add_the_ranks_own_batch(const Stateful& c, const History& h) {
-  return buffers::forwards_are_as_expected(h, kNames, expected(c));
+  return buffers::forwards_are_as_expected(h, kNames, expected(c, h));
 }
 
 std::vector<Stateful> with_and_without_broadcast() {
@@ -204,7 +227,7 @@ Scenario follow_rank_zero() {
       .exactness = "bit-equal · real: bounded",
       .source = "broadcast_buffers of torch.nn.parallel.DistributedDataParallel; docs/semantics.md "
                 "1.3",
-      .not_covered = "the first state (replicas.start_equal), ignored buffers",
+      .not_covered = "ignored buffers",
       .usual_mistake = "mistaking the broadcast for synchronised statistics: it copies rank 0's "
                        "and discards the other ranks'.",
 
@@ -216,8 +239,9 @@ Scenario follow_rank_zero() {
       .every = held_back,
       .cases = buffers::cases({ForwardKind::synced, ForwardKind::held}),
       .program = program,
-      .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
+      .checks = {replicas_start_as_rank_zero, forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
+      .judges_each_step = true,
       .labels = {{"three ranks and more", 0.25, has_three_ranks<Stateful>},
                  {"batches of unequal size", 0.03, has_unequal_batches},
                  {"buffers that are broadcast", 0.25,
@@ -246,8 +270,9 @@ Scenario lag_behind_local_forwards() {
       .cases = buffers::cases({ForwardKind::synced, ForwardKind::held, ForwardKind::no_sync,
                                ForwardKind::no_grad, ForwardKind::eval}),
       .program = program,
-      .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
+      .checks = {replicas_start_as_rank_zero, forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
+      .judges_each_step = true,
       .labels = {{"three ranks and more", 0.35, has_three_ranks<Stateful>},
                  {"batches of unequal size", 0.07, has_unequal_batches},
                  {"buffers that are broadcast", 0.35,

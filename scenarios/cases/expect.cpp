@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <optional>
 
 namespace lockstep::scenarios {
 
@@ -67,20 +68,31 @@ std::vector<Rounded> updated(const Training& c, const std::vector<Rounded>& para
   return out;
 }
 
-ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounded>& parameters) {
-  const auto network = branches(c, parameters);
-  const auto whole = gradients_of(c, step, {0, batch_size(c)},
-                                  loss_weight(c) / static_cast<double>(c.world.size), network)
-                         .back();
-  require(!whole.is_undecided, step, "rounding decides whether a relu passes");
+Gradients average_of(const std::vector<Gradients>& by_rank) {
+  Gradients out;
+  for (size_t p = 0; p < by_rank.front().by_parameter.size(); ++p) {
+    auto sum = at::zeros_like(by_rank.front().by_parameter[p].value);
+    for (const auto& rank : by_rank) sum = sum + rank.by_parameter[p].value;
+    out.by_parameter.push_back(reference::given(sum / static_cast<double>(by_rank.size())));
+  }
+  return out;
+}
+
+// `whole`: the gradients of the whole batch on one process; none: the ranks have no common network.
+ExpectedStep expected_step(const Training& c, int step,
+                           const std::vector<std::vector<reference::Branch>>& networks,
+                           const std::optional<Gradients>& of_one_process) {
   ExpectedStep out;
   out.accumulated.resize(static_cast<size_t>(c.micro_batches));
   std::vector<Gradients> by_rank;
   for (int rank = 0; rank < c.world.size; ++rank) {
-    const auto after = gradients_of(c, step, part_of_batch(c, rank), loss_weight(c), network);
+    const auto after = gradients_of(c, step, part_of_batch(c, rank), loss_weight(c),
+                                    networks[static_cast<size_t>(rank)]);
     for (size_t m = 0; m < after.size(); ++m) out.accumulated[m].push_back(after[m].by_parameter);
+    require(!after.back().is_undecided, step, "rounding decides whether a relu passes");
     by_rank.push_back(after.back());
   }
+  const auto whole = of_one_process ? *of_one_process : average_of(by_rank);
   if (c.values == Values::exact) {
     const auto why_not = reference::why_not_exact(by_rank, whole, format_of(c));
     require(why_not.empty(), step, why_not);
@@ -89,7 +101,23 @@ ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounde
   return out;
 }
 
+ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounded>& parameters) {
+  const auto network = branches(c, parameters);
+  const auto whole = gradients_of(c, step, {0, batch_size(c)},
+                                  loss_weight(c) / static_cast<double>(c.world.size), network)
+                         .back();
+  require(!whole.is_undecided, step, "rounding decides whether a relu passes");
+  return expected_step(c, step, std::vector(static_cast<size_t>(c.world.size), network), whole);
+}
+
 }  // namespace
+
+ExpectedStep expected_step_from(const Training& c, int step,
+                                const std::vector<std::vector<Rounded>>& held) {
+  std::vector<std::vector<reference::Branch>> networks;
+  for (const auto& parameters : held) networks.push_back(branches(c, parameters));
+  return expected_step(c, step, networks, std::nullopt);
+}
 
 std::string why_no_reference(const Training& c) {
   return c.optimizer == OptimizerKind::none || c.optimizer == OptimizerKind::sgd

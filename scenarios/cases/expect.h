@@ -29,6 +29,11 @@ std::string why_no_reference(const Training& c);
 // why_no_reference says why.
 std::vector<ExpectedStep> expected_steps(const Training& c);
 
+// The gradients of a step of ranks that hold these parameters, [rank][parameter], whether or not
+// they should. Throws Refused as above.
+ExpectedStep expected_step_from(const Training& c, int step,
+                                const std::vector<std::vector<reference::Rounded>>& held);
+
 // A row that should hold `right` on every rank: equal bits in an exact case, within its error in a
 // real one.
 Comparison compared(const Training& c, Row row, const reference::Rounded& right);

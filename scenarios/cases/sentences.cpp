@@ -46,6 +46,21 @@ bool is_in_our_words(const Row& row) {
   return true;
 }
 
+Findings all_received_one_sentence(const Row& row) {
+  const auto quoted = [&](int rank) {
+    const auto sentence = sentence_in(row, rank);
+    return "rank " + std::to_string(rank) + " received " +
+           (sentence.empty() ? "no error" : "'" + sentence + "'");
+  };
+  for (int rank = 1; rank < static_cast<int>(row.by_rank.size()); ++rank)
+    if (sentence_in(row, rank) != sentence_in(row, 0))
+      return {{"Every rank must receive the same error",
+               "sentences_differ",
+               {row.at, row.name},
+               quoted(0) + "; " + quoted(rank)}};
+  return {};
+}
+
 std::string error_of(const std::function<void()>& act) {
   try {
     act();

@@ -3,6 +3,7 @@
 
 #include "harness/history/history.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/verdict.h"
 
 #include <c10/util/Exception.h>
 
@@ -31,6 +32,9 @@ void record_whose_words(RankContext& here, const char* name);
 // judged.
 std::string sentence_in(const Row& row, int rank);
 bool is_in_our_words(const Row& row);
+
+// One finding, which quotes two of them, if ranks did not all receive the same one.
+Findings all_received_one_sentence(const Row& row);
 
 // The sentence that `act` throws, without a stack; empty if it ends well. Unsupported passes.
 std::string error_of(const std::function<void()>& act);

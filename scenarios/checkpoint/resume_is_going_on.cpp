@@ -93,18 +93,58 @@ std::vector<TensorValue> expected(const Resumed& c, const History& h, int step,
   return straight;
 }
 
+// The place in the dataset and what is drawn there, which a sampler decides.
+bool is_of_the_sampler(const std::string& name) {
+  return name == kProgress || name == kSamples;
+}
+
+// What a training has whose loaded sampler draws the samples of its epoch from the first on, as it
+// drew them before it was saved.
+Explanation epoch_begun_anew(const Resumed& c, const History& h, int step,
+                             const std::string& name) {
+  const auto progress = [&](int at) {
+    return as_integers(h.row({at, kStraight}, kProgress).by_rank.front());
+  };
+  int first = steps_loaded(c);
+  while (first > 1 && progress(first - 1).front() == progress(first).front()) --first;
+  const int again = first + step - steps_loaded(c) - 1;
+  const auto instead =
+      name == kSamples
+          ? h.row({again, kStraight}, name).by_rank
+          : std::vector{int64_values({progress(again).front(), progress(step).back()})};
+  return recorded_instead(
+      {"epoch_begun_anew", "what follows where the loaded sampler begins epoch " +
+                               std::to_string(progress(first).front()) +
+                               " from its first sample, and draws again what was drawn from step " +
+                               std::to_string(first) + " to step " +
+                               std::to_string(steps_loaded(c))},
+      instead);
+}
+
 Findings resumed_is_straight(const Resumed& c, const History& h) {
-  std::vector<Comparison> rows;
-  for (int step = steps_loaded(c) + 1; step <= c.steps; ++step)
-    for (const auto& name : recorded_names(c))
-      rows.push_back({.row = h.row({step, kResumed}, name),
-                      .expected = expected(c, h, step, name),
-                      .explanations = [&h, name] {
-                        return Explanations{recorded_instead(
-                            {"began_anew", "what it had in its first step: it began anew"},
-                            h.row({1, kStraight}, name).by_rank)};
-                      }});
-  return equal("A training that was loaded must go on as the one that never stopped", rows);
+  const auto as_straight = [&](bool of_the_sampler) {
+    std::vector<Comparison> rows;
+    for (int step = steps_loaded(c) + 1; step <= c.steps; ++step)
+      for (const auto& name : recorded_names(c))
+        if (is_of_the_sampler(name) == of_the_sampler)
+          rows.push_back({.row = h.row({step, kResumed}, name),
+                          .expected = expected(c, h, step, name),
+                          .explanations = [&c, &h, step, name] {
+                            Explanations out{recorded_instead(
+                                {"began_anew", "what it had in its first step: it began anew"},
+                                h.row({1, kStraight}, name).by_rank)};
+                            if (is_of_the_sampler(name))
+                              out.push_back(epoch_begun_anew(c, h, step, name));
+                            return out;
+                          }});
+    return equal(of_the_sampler
+                     ? "A training that was loaded must draw the samples that come next"
+                     : "A training that was loaded must go on as the one that never stopped",
+                 rows);
+  };
+  auto out = as_straight(true);
+  out += as_straight(false);
+  return out;
 }
 
 Findings files_are_those_to_keep(const Resumed& c, const History& h) {

@@ -95,24 +95,22 @@ Findings in_each_group(const Training& world, const Judge& judge) {
   return out;
 }
 
-Findings replicas_start_as_rank_zero(const Training& world, const History& h) {
-  return in_each_group(world, [&](const Training& c, const std::vector<int>& group) {
-    std::vector<Comparison> rows;
-    const auto right = initial_parameters(c, build_seed(c, 0));
-    for (size_t p = 0; p < right.size(); ++p) {
-      const auto own_values = [c, p] {
-        std::vector<TensorValue> own;
-        for (int rank = 0; rank < c.world.size; ++rank)
-          own.push_back(recorded(initial_parameters(c, build_seed(c, rank))[p].value, dtype_of(c)));
-        return Explanations{recorded_instead(
-            {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
-      };
-      rows.push_back({.row = of_group(h.row({0, "wrapped"}, right[p].name), group),
-                      .expected = {recorded(right[p].value, dtype_of(c))},
-                      .explanations = own_values});
-    }
-    return equal("Every replica must start from rank 0's parameters", rows);
-  });
+Findings start_is_rank_zeros(const Training& c, const History& h, const std::vector<int>& group) {
+  std::vector<Comparison> rows;
+  const auto right = initial_parameters(c, build_seed(c, 0));
+  for (size_t p = 0; p < right.size(); ++p) {
+    const auto own_values = [c, p] {
+      std::vector<TensorValue> own;
+      for (int rank = 0; rank < c.world.size; ++rank)
+        own.push_back(recorded(initial_parameters(c, build_seed(c, rank))[p].value, dtype_of(c)));
+      return Explanations{recorded_instead(
+          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
+    };
+    rows.push_back({.row = of_group(h.row({0, "wrapped"}, right[p].name), group),
+                    .expected = {recorded(right[p].value, dtype_of(c))},
+                    .explanations = own_values});
+  }
+  return equal("Every replica must start from rank 0's parameters", rows);
 }
 
 Explanation divided_by_the_world(const Training& c, const Training& world,
@@ -122,32 +120,73 @@ Explanation divided_by_the_world(const Training& c, const Training& world,
       {recorded(average * c.world.size / world.world.size, dtype_of(c))});
 }
 
+Findings gradients_are_averages(const Training& world, const Training& c, const History& h,
+                                const std::vector<int>& group,
+                                const std::vector<ExpectedStep>& steps, int s) {
+  const auto names = trainable(c);
+  std::vector<Comparison> rows;
+  for (size_t p = 0; p < names.size(); ++p) {
+    const auto& right = steps[static_cast<size_t>(s)].average[p];
+    rows.push_back(compared(c, of_group(h.row({s, "after backward"}, names[p]), group), right));
+    rows.back().explanations = [&, s, p] {
+      auto mistakes = averaging_mistakes(c, steps, s, p);
+      if (c.world.size < world.world.size)
+        mistakes.insert(mistakes.begin(), divided_by_the_world(c, world, right.value));
+      return mistakes;
+    };
+  }
+  return equal("After backward every rank must hold the gradient of one process on the whole batch",
+               rows);
+}
+
+Findings parameters_are_updated(const Training& c, const History& h, const std::vector<int>& group,
+                                const ExpectedStep& step, int s) {
+  const auto names = trainable(c);
+  std::vector<Comparison> rows;
+  for (size_t p = 0; p < names.size(); ++p)
+    rows.push_back(compared(c, of_group(h.row({s, "after update"}, names[p]), group),
+                            step.parameters_after[p]));
+  return equal("After the update every rank must hold the parameters of one process", rows);
+}
+
+// The trainable parameters of each rank before step s.
+std::vector<std::vector<reference::Rounded>> held_before(const Training& c, const History& h,
+                                                         const std::vector<int>& group, int s) {
+  const auto at = s == 0 ? Moment{0, "wrapped"} : Moment{s - 1, "after update"};
+  std::vector<std::vector<reference::Rounded>> out(group.size());
+  for (const auto& name : trainable(c)) {
+    const auto row = of_group(h.row(at, name), group);
+    for (size_t rank = 0; rank < out.size(); ++rank)
+      out[rank].push_back(reference::given(
+          torch::tensor(as_doubles(row.by_rank[rank]), at::kDouble).view(row.by_rank[rank].shape)));
+  }
+  return out;
+}
+
+Findings replicas_start_as_rank_zero(const Training& world, const History& h) {
+  return in_each_group(world, [&](const Training& c, const std::vector<int>& group) {
+    return start_is_rank_zeros(c, h, group);
+  });
+}
+
+// Up to the first step that is not that of one process; from there on averages alone, of the
+// gradients that the ranks compute with what they then have.
 Findings steps_are_those_of_one_process(const Training& world, const History& h) {
   return in_each_group(world, [&](const Training& c, const std::vector<int>& group) {
     Findings out;
-    const auto steps = expected_steps(c);
-    const auto names = trainable(c);
+    auto steps = expected_steps(c);
+    bool is_as_one_process = start_is_rank_zeros(c, h, group).empty();
     for (int s = 0; s < c.steps; ++s) {
-      const auto& step = steps[static_cast<size_t>(s)];
-      std::vector<Comparison> gradients, parameters;
-      for (size_t p = 0; p < names.size(); ++p) {
-        gradients.push_back(
-            compared(c, of_group(h.row({s, "after backward"}, names[p]), group), step.average[p]));
-        gradients.back().explanations = [&, s, p] {
-          auto mistakes = averaging_mistakes(c, steps, s, p);
-          if (c.world.size < world.world.size)
-            mistakes.insert(mistakes.begin(),
-                            divided_by_the_world(c, world, step.average[p].value));
-          return mistakes;
-        };
-        parameters.push_back(compared(c, of_group(h.row({s, "after update"}, names[p]), group),
-                                      step.parameters_after[p]));
-      }
-      out += equal(
-          "After backward every rank must hold the gradient of one process on the whole batch",
-          gradients);
-      out +=
-          equal("After the update every rank must hold the parameters of one process", parameters);
+      auto& step = steps[static_cast<size_t>(s)];
+      if (!is_as_one_process) try {
+          step = expected_step_from(c, s, held_before(c, h, group, s));
+        } catch (const Refused&) {
+          break;
+        }
+      out += gradients_are_averages(world, c, h, group, steps, s);
+      is_as_one_process = is_as_one_process && out.empty();
+      if (is_as_one_process) out += parameters_are_updated(c, h, group, step, s);
+      is_as_one_process = is_as_one_process && out.empty();
     }
     return out;
   });
@@ -223,6 +262,7 @@ Scenario match_single_process() {
       .program = program,
       .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
                  steps_are_those_of_one_process, ranks_hold_the_same_bits},
+      .judges_each_step = true,
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Training>},
                  {"parts of unequal size", 0.4, has_unequal_parts},
                  {"an empty part", 0.3, has_empty_part},
@@ -255,6 +295,7 @@ Scenario average_over_the_group() {
       .program = program,
       .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
                  steps_are_those_of_one_process, ranks_hold_the_same_bits},
+      .judges_each_step = true,
       .labels = {{"parts of unequal size", 0.4, has_unequal_parts},
                  {"several buckets", 0.2, has_several_buckets},
                  {"groups of three", 0.1,

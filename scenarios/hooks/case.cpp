@@ -243,7 +243,7 @@ class Training {
 
   void record_left_out(int step) {
     if (c_.hook.kind != HookKind::power_sgd) return;
-    here_.enter(step, "left out");
+    here_.enter(step, kLeftOut);
     for (const auto& parameter : model_->named_parameters()) {
       const auto left_out = replica_->left_out(parameter.value());
       if (left_out.defined()) here_.record(parameter.key(), left_out);

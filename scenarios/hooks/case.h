@@ -107,8 +107,11 @@ std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter);
 // rounded twice; for such a case there is no reference.
 std::string why_rounded_twice(const Hooked& c);
 
+// The phase of the records of what PowerSGD keeps back.
+constexpr const char* kLeftOut = "left out";
+
 // In the phase "after backward" of a step each rank that has an input in it records its gradients,
-// the others nothing(). In "left out" they record what a hook keeps; in the last step all do, after
+// the others nothing(). In kLeftOut they record what a hook keeps; in the last step all do, after
 // the join.
 void program(const Hooked& c, RankContext& here);
 

@@ -68,7 +68,7 @@ std::vector<at::Tensor> left_out(const Hooked& c, const History& h, int step, si
     return std::vector(static_cast<size_t>(c.world.size), zeros);
   }
   std::vector<at::Tensor> out;
-  for (const auto& value : h.row({step, "left out"}, name_of(p)).by_rank)
+  for (const auto& value : h.row({step, kLeftOut}, name_of(p)).by_rank)
     out.push_back(matrix_of(value));
   return out;
 }

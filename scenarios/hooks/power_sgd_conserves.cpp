@@ -74,20 +74,53 @@ double size_of_wanted(const Step& s) {
   return s.sizes.norm().item<double>();
 }
 
+// Whether `applied` is a projection of M, within rounding; else what is farthest from it.
+Findings projected(const Hooked& c, const Step& s, int step, size_t p) {
+  const auto overlap = s.applied.t().mm(s.wanted - s.applied);
+  const auto size = size_of(c, p);
+  // Orthonormal columns, M^T P, P Q^T and the average round once for each of their terms.
+  const double roundings = 8.0 * static_cast<double>(size.rows + c.hook.matrix_rank + c.world.size);
+  const double bound = roundings * roundoff(c) * std::pow(size_of_wanted(s), 2);
+  return within(
+      {"What PowerSGD applies must be the best in its column space", "no_projection", "", ""},
+      "A^T (M - A)", overlap, at::full_like(overlap, bound + std::ldexp(1.0, -140)), step, p);
+}
+
 Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
   if (!is_wide(c)) return {};
   return of_each_step(c, [&](int step, size_t p) {
     if (c.hook.use_error_feedback && !is_known_before(c, step)) return Findings();
-    const auto s = step_of(c, h, step, step, p);
-    const auto overlap = s.applied.t().mm(s.wanted - s.applied);
-    const auto size = size_of(c, p);
-    // Orthonormal columns, M^T P, P Q^T and the average round once for each of their terms.
-    const double roundings =
-        8.0 * static_cast<double>(size.rows + c.hook.matrix_rank + c.world.size);
-    const double bound = roundings * roundoff(c) * std::pow(size_of_wanted(s), 2);
-    return within(
-        {"What PowerSGD applies must be the best in its column space", "no_projection", "", ""},
-        "A^T (M - A)", overlap, at::full_like(overlap, bound + std::ldexp(1.0, -140)), step, p);
+    auto s = step_of(c, h, step, step, p);
+    auto findings = projected(c, s, step, p);
+    s.applied = s.applied / c.world.size;
+    if (!findings.empty() && projected(c, s, step, p).empty()) {
+      findings.front().pattern = "factor_summed";
+      findings.front().diagnosis = name_of(p) + ": every rank applies " +
+                                   std::to_string(c.world.size) +
+                                   " x (the world size) the projection of the averaged gradients";
+    }
+    return findings;
+  });
+}
+
+// A hook that keeps nothing back in a step that approximates still averages all, as before it.
+Findings it_begins_as_asked(const Hooked& c, const History& h) {
+  if (!c.hook.use_error_feedback) return {};
+  return of_each_step(c, [&](int step, size_t p) -> Findings {
+    size_t first = 0;
+    while (!has_input(c, step, static_cast<int>(first))) ++first;
+    for (const auto& event : h.ranks()[first].events)
+      if (const auto* seen = std::get_if<Observation>(&event.what);
+          seen && event.at == Moment{step, kLeftOut} && seen->name == name_of(p))
+        return {};
+    return {{"PowerSGD must approximate from its first step on, and keep what it leaves out",
+             "began_late", "step " + std::to_string(step) + ", " + name_of(p),
+             name_of(p) + ": it keeps nothing back in step " + std::to_string(step) +
+                 ", as where it still averages, although it is to begin in step " +
+                 std::to_string(c.hook.start) +
+                 (c.reload > 0 && c.reload <= step
+                      ? "; it was saved and loaded before step " + std::to_string(c.reload)
+                      : "")}};
   });
 }
 
@@ -196,9 +229,9 @@ Scenario power_sgd_conserves() {
       .cases = approximating(),
       .precondition = why_no_reference,
       .program = program,
-      .checks = {ranks_hold_the_same_bits, the_others_are_averages, nothing_is_lost,
-                 what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best,
-                 the_log_names_the_hook},
+      .checks = {ranks_hold_the_same_bits, it_begins_as_asked, the_others_are_averages,
+                 nothing_is_lost, what_is_applied_is_a_projection, its_rank_is_as_asked,
+                 it_finds_the_best, the_log_names_the_hook},
       .labels =
           {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
            {"an approximated gradient", 0.45, has_approximated},

@@ -33,6 +33,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -74,20 +75,67 @@ class Judge {
 
   std::vector<Comparison> buffers() {
     for (size_t b = 0; b < c_.buffers.size(); ++b) {
+      const auto name = "buffer" + std::to_string(b);
+      const auto by_rank =
+          buffers_that(b, [&](size_t rank) { return model_.buffer(static_cast<int>(rank), b); });
       const auto& word = c_.buffers[b];
-      std::vector<at::Tensor> by_rank;
-      for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(
-            seen(rank, recorded_buffer(word, buffer_of(word, model_.buffer(rank, b)))));
-      add("buffer" + std::to_string(b), by_rank,
-          form_of(recorded_buffer(word, buffer_of(word, model_.buffer(0, b)))));
-      if (word == BufferKind::special)
-        rows_.back().explanations = [] { return Explanations{other_bits_of_equal_numbers}; };
+      const auto form = form_of(recorded_buffer(word, buffer_of(word, model_.buffer(0, b))));
+      add(name, by_rank, form);
+      rows_.back().explanations = [this, b, name, form, is_special = word == BufferKind::special] {
+        Explanations out;
+        if (is_special) out.push_back(other_bits_of_equal_numbers);
+        if (const auto* unsent = model_.unsent_buffers(); unsent && is_shown_whole(form))
+          out.push_back(recorded_instead(
+              {"kept_own_buffers", "the rank's own buffers, where rank 0's belong"},
+              values(name, buffers_that(b, [&](size_t rank) { return (*unsent)[rank][b]; }), form)
+                  .at(name)));
+        return out;
+      };
     }
     return std::exchange(rows_, {});
   }
 
+  // Has the model go on from what every rank was seen to hold after this action. False where that
+  // is not known: a rank that recorded nothing, or a tensor that is recorded in part.
+  bool go_on_from_what_is_held(FollowedModel& model) const {
+    const auto& replicas = model_.replicas();
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      if (action_ && !action_->acts[static_cast<size_t>(rank)]) return false;
+    for (size_t p = 0; p < replicas.parameter_count(); ++p) {
+      if (!is_shown_whole(model_.form(p))) return false;
+      const auto& name = model_.parameters()[p];
+      const auto held = h_.row(at_, name_in_records(number_, name)),
+                 gradients = h_.row(at_, name_in_records(number_, name + ".grad"));
+      for (int rank = 0; rank < c_.world.size; ++rank) {
+        const auto at = static_cast<size_t>(rank);
+        const auto& like = replicas.parameter(rank, p);
+        const auto value = numbers_like(like, held.by_rank[at]),
+                   gradient = numbers_like(like, gradients.by_rank[at]);
+        if (!value.defined()) return false;
+        model.hold(rank, p, value, gradient);
+      }
+    }
+    return true;
+  }
+
  private:
+  // float64; undefined where there are none, or another number of them.
+  static at::Tensor numbers_like(const at::Tensor& like, const TensorValue& recorded) {
+    const auto numbers = torch::tensor(as_doubles(recorded), at::kDouble);
+    return numbers.numel() == like.numel() ? numbers.view(like.sizes()) : at::Tensor();
+  }
+
+  // The recorded form of a buffer of each rank, of its count.
+  template <class Count>
+  std::vector<at::Tensor> buffers_that(size_t b, const Count& count) const {
+    const auto& word = c_.buffers[b];
+    std::vector<at::Tensor> out;
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      out.push_back(
+          seen(rank, recorded_buffer(word, buffer_of(word, count(static_cast<size_t>(rank))))));
+    return out;
+  }
+
   // The value as a rank records it: nothing for a step in which it did not act.
   at::Tensor seen(int rank, const at::Tensor& value) const {
     return !action_ || action_->acts[static_cast<size_t>(rank)] ? value : at::Tensor();
@@ -108,6 +156,8 @@ class Judge {
   Explanations explanations(const std::string& name, const std::string& part, const Form& form,
                             size_t parameter) const {
     Explanations out;
+    if (action_ && is_backward(action_->step.op) && action_->is_synchronised)
+      out.push_back(sum_not_average("gradients"));
     for (const auto& mistake : model_.mistakes()) {
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
@@ -137,21 +187,6 @@ class Judge {
   std::vector<Comparison> rows_;
 };
 
-Findings judged(const ProgramSpec& c, const History& h, int step, const FollowedModel& model,
-                int number, const Action* action) {
-  if (!model.replicas().why_not_exact().empty())
-    throw Refused("no reference at step " + std::to_string(step) + ": " +
-                  model.replicas().why_not_exact());
-  const Moment at{step, kAfter};
-  Judge judge(h, at, c, model, number, action);
-  auto out =
-      equal("After each step a rank must hold the gradients of the one process", judge.gradients());
-  out += equal("After each step a rank must hold the parameters of the one process",
-               judge.parameters());
-  out += equal("After each step a rank must hold the buffers of the one process", judge.buffers());
-  return out;
-}
-
 constexpr const char *kLayoutRule =
                          "A gradient keeps its strides, and where it is new, or a view, it has "
                          "its parameter's",
@@ -159,40 +194,87 @@ constexpr const char *kLayoutRule =
                          "A replica must log the buckets and the counts that its options, its "
                          "parameters and its passes make";
 
+// One model, and which of its parts are still judged: a part that is wrong once is judged from what
+// the ranks hold of it, where that is known, or no longer.
+struct Judged {
+  Judged(const ProgramSpec& c, const std::vector<Action>& actions, int number)
+      : number(number),
+        model(c, actions, number),
+        log(c, model, number),
+        layouts(c, model, number) {}
+
+  const int number;
+  FollowedModel model;
+  FollowedLog log;
+  FollowedLayouts layouts;
+  bool judges_replicas = true, judges_buffers = true, judges_log = true, judges_layouts = true;
+};
+
+// Adds those of another rule or pattern than all before; false if there are none at all.
+bool add(Findings& all, Findings more) {
+  const bool any = !more.empty();
+  for (auto& one : more)
+    if (std::none_of(all.begin(), all.end(), [&](const Finding& other) {
+          return other.rule == one.rule && other.pattern == one.pattern;
+        }))
+      all.push_back(std::move(one));
+  return any;
+}
+
+void judge_state(const ProgramSpec& c, const History& h, int step, Judged& is, const Action* action,
+                 Findings& all) {
+  const auto& why_not = is.model.replicas().why_not_exact();
+  if (!why_not.empty() && all.empty())
+    throw Refused("no reference at step " + std::to_string(step) + ": " + why_not);
+  is.judges_replicas = is.judges_replicas && why_not.empty();
+  Judge judge(h, {step, kAfter}, c, is.model, is.number, action);
+  if (is.judges_replicas) {
+    auto wrong = equal("After each step a rank must hold the gradients of the one process",
+                       judge.gradients());
+    wrong += equal("After each step a rank must hold the parameters of the one process",
+                   judge.parameters());
+    if (add(all, std::move(wrong))) is.judges_replicas = judge.go_on_from_what_is_held(is.model);
+  }
+  if (is.judges_buffers)
+    is.judges_buffers = !add(
+        all,
+        equal("After each step a rank must hold the buffers of the one process", judge.buffers()));
+}
+
+void judge_action(const ProgramSpec& c, const History& h, const Action& action, Judged& is,
+                  Findings& all) {
+  if (action.number < static_cast<int>(c.steps.size()))
+    judge_state(c, h, action.number, is, &action, all);
+  if (is.judges_layouts && shows_layouts(action))
+    is.judges_layouts = !add(all, equal(kLayoutRule, is.layouts.rows(h, action)));
+  if (is.judges_log && is_logged(action))
+    is.judges_log = !add(all, equal(kLogRule, is.log.rows(h, {action.number, kAfter}, &action)));
+}
+
 Findings every_step_is_that_of_one_process(const ProgramSpec& c, const History& h) {
   const auto actions = actions_of(c);
-  std::vector<FollowedModel> models;
-  std::vector<FollowedLog> logs;
-  std::vector<FollowedLayouts> layouts;
-  for (int model = 0; model < c.models; ++model) {
-    models.emplace_back(c, actions, model);
-    logs.emplace_back(c, models.back(), model);
-    layouts.emplace_back(c, models.back(), model);
-  }
+  std::deque<Judged> models;
+  for (int model = 0; model < c.models; ++model) models.emplace_back(c, actions, model);
+  Findings all;
   for (const auto& action : actions) {
-    const auto at = static_cast<size_t>(action.model);
-    auto& model = models[at];
-    model.follow(action);
-    logs[at].follow(action, model, h);
-    layouts[at].follow(action, model);
-    Findings findings;
-    if (action.step.op == Op::finish) findings += ranks_are_stopped_alike(h, action, model);
-    if (action.is_refused) findings += unnoted_changes_are_refused(h, action, model);
-    if (action.number < static_cast<int>(c.steps.size()))
-      findings += judged(c, h, action.number, model, action.model, &action);
-    if (shows_layouts(action)) findings += equal(kLayoutRule, layouts[at].rows(h, action));
-    if (is_logged(action))
-      findings += equal(kLogRule, logs[at].rows(h, {action.number, kAfter}, &action));
-    if (!findings.empty()) return findings;
+    auto& is = models[static_cast<size_t>(action.model)];
+    is.model.follow(action);
+    is.log.follow(action, is.model, h);
+    is.layouts.follow(action, is.model);
+    Findings refusals;
+    if (action.step.op == Op::finish) refusals += ranks_are_stopped_alike(h, action, is.model);
+    if (action.is_refused) refusals += unnoted_changes_are_refused(h, action, is.model);
+    const bool goes_on = refusals.empty();
+    all += std::move(refusals);
+    judge_action(c, h, action, is, all);
+    if (!goes_on) return all;
   }
   const auto end = static_cast<int>(c.steps.size());
-  for (int model = 0; model < c.models; ++model) {
-    const auto at = static_cast<size_t>(model);
-    auto findings = judged(c, h, end, models[at], model, nullptr);
-    findings += equal(kLogRule, logs[at].rows(h, {end, kAfter}, nullptr));
-    if (!findings.empty()) return findings;
+  for (auto& is : models) {
+    judge_state(c, h, end, is, nullptr, all);
+    if (is.judges_log) add(all, equal(kLogRule, is.log.rows(h, {end, kAfter}, nullptr)));
   }
-  return {};
+  return all;
 }
 
 }  // namespace
@@ -282,6 +364,7 @@ Scenario match_single_process() {
       .cases = program_specs(),
       .program = run,
       .checks = {every_step_is_that_of_one_process},
+      .judges_each_step = true,
       .labels = labels(),
   });
 }

@@ -126,10 +126,14 @@ Form form_of(const at::Tensor& tensor) {
   return {c10::toRealValueType(tensor.scalar_type()), numbers_of(tensor).numel()};
 }
 
+bool is_shown_whole(const Form& form) {
+  return form.count <= kShownWhole;
+}
+
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
   auto stored = value.defined() ? value.detach().cpu() : torch::empty({0}, form.dtype);
   stored = numbers_of(stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
-  if (form.count <= kShownWhole) return {{name, stored.clone()}};
+  if (is_shown_whole(form)) return {{name, stored.clone()}};
   const auto row = stored.contiguous().reshape({-1});
   const auto end = std::min(kShownOfLarge, row.numel());
   const auto ends = torch::cat({row.narrow(0, 0, end), row.narrow(0, row.numel() - end, end)});

@@ -57,6 +57,8 @@ bool clears_gradients(const ProgramSpec& c, const Action& finish, int rank);
 // The factor by which `scale` multiplies gradients.
 inline constexpr double kScale = 2;
 
+bool is_shown_whole(const Form& form);
+
 // A tensor of a form as it is recorded: whole if it is small; otherwise its first and last
 // elements, and a checksum of all of them. An undefined one has no elements.
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form);

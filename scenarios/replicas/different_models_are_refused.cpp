@@ -85,8 +85,7 @@ Findings every_rank_refuses(const Differing& c, const History& h) {
                      .expected = {int64_values({is_refused ? 1 : 0})},
                      .explanations = explanation}});
   const auto sentences = h.row({0, kWrapping}, "sentence");
-  if (is_in_our_words(sentences))
-    out += alike("Every rank must receive the same error", {sentences});
+  if (is_in_our_words(sentences)) out += all_received_one_sentence(sentences);
   return out;
 }
 

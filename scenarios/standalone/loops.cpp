@@ -1,6 +1,7 @@
 // training.is_one_process, and a plain BatchNorm under DistributedDataParallel.
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/optimizer_text.h"
+#include "scenarios/standalone/phrases.h"
 
 #include <algorithm>
 #include <limits>
@@ -149,11 +150,11 @@ Python loop(const Json& value) {
 }
 
 std::string loop_in_words(const Json& value) {
-  std::string out = "trains " + std::to_string(value.at("steps").get<int>()) + " steps with " +
-                    value.at("optimizer").get<std::string>();
+  std::string out = steps_text(value) + " with " + value.at("optimizer").get<std::string>();
   if (value.at("micro_batches").get<int>() > 1)
-    out += ", each of " + std::to_string(value.at("micro_batches").get<int>()) + " micro-batches";
-  if (value.at("steps_in_backward").get<bool>()) out += ", which steps in backward";
+    out += ", each of " + std::to_string(value.at("micro_batches").get<int>()) +
+           " micro-batches, all but the last inside no_sync";
+  if (value.at("steps_in_backward").get<bool>()) out += ", whose step the backward itself makes";
   if (value.at("schedule") != "constant") out += ", a learning rate that changes";
   if (value.at("clip") != "none") out += ", clipped gradients";
   if (value.at("scales_loss").get<bool>()) out += ", a scaled loss";
@@ -204,8 +205,8 @@ Python plain_norm(const Json& value) {
 
 std::string norm_in_words(const Json& value) {
   return std::string("wraps a convolution and a ") +
-         (value.at("norm") == "plain" ? "BatchNorm" : "SyncBatchNorm") + ", trains " +
-         std::to_string(value.at("steps").get<int>()) + " steps on batches that differ by rank";
+         (value.at("norm") == "plain" ? "BatchNorm" : "SyncBatchNorm") + ", " + steps_text(value) +
+         " on batches that differ by rank";
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <torch/torch.h>
@@ -77,6 +78,10 @@ Diagnosis wrong_answer(const Layer& c) {
           "channel"};
 }
 
+std::string sentence_of(const History& h, int rank) {
+  return sentence_in(h.row({0, "forward"}, "sentence"), rank);
+}
+
 Findings what_cannot_be_trained_is_refused_and_no_more(const Layer& c, const History& h) {
   const int64_t expected = is_refused(c) ? 1 : 0;
   const auto explanation = [&c, expected] {
@@ -88,7 +93,11 @@ Findings what_cannot_be_trained_is_refused_and_no_more(const Layer& c, const His
       {{.row = h.row({0, "forward"}, "refused"),
         .expected = {int64_values({expected})},
         .explanations = explanation}});
-  out += alike("Every rank must receive the same error", {h.row({0, "forward"}, "sentence")});
+  for (auto& finding : out)
+    for (int rank = 0; rank < c.world.size; ++rank)
+      if (const auto sentence = sentence_of(h, rank); !sentence.empty())
+        finding.details.push_back("rank " + std::to_string(rank) + " refused: " + sentence);
+  out += all_received_one_sentence(h.row({0, "forward"}, "sentence"));
   return out;
 }
 
@@ -101,10 +110,14 @@ int holder_of(const Layer& c) {
 
 Findings the_rank_with_the_value_is_named(const Layer& c, const History& h) {
   if (values_per_channel(c) != 1) return {};
-  const auto bytes = as_integers(h.row({0, "forward"}, "sentence").by_rank.front());
-  const std::string sentence(bytes.begin(), bytes.end());
+  const auto sentence = sentence_of(h, 0);
   const auto expected = "rank " + std::to_string(holder_of(c)) + " has one";
   if (sentence.empty() || sentence.ends_with(expected)) return {};  // accepted: judged above
+  if (sentence.find("has one") == std::string::npos)
+    return {{"One value a channel must be refused for that alone", "refused_a_fitting_input",
+             "forward",
+             "an input whose shape fits was refused, and not for its one value a channel: '" +
+                 sentence + "'"}};
   return {{"The sentence must name the rank that has the only value", "names_other_ranks",
            "forward", "the sentence is '" + sentence + "', expected '... " + expected + "'"}};
 }

@@ -62,7 +62,7 @@ void program(const Layer& c, RankContext& here) {
 
 Findings the_first_backward_is_refused(const Layer& c, const History& h) {
   const auto row = h.row({0, "after step"}, "sentence");
-  auto out = alike("Every rank must receive the same error", {row});
+  auto out = all_received_one_sentence(row);
   for (int rank = 0; rank < c.world.size; ++rank)
     if (row.by_rank[static_cast<size_t>(rank)].shape == std::vector<int64_t>{0})
       out += Findings{{"A backward with create_graph must be refused", "second_derivative_taken",

@@ -12,7 +12,7 @@
 #include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/training/loop.h"
+#include "scenarios/training/held.h"
 
 #include <torch/torch.h>
 
@@ -21,7 +21,8 @@ namespace {
 
 using namespace training;
 
-constexpr const char *kGradients = "gradients", *kUpdated = "updated", *kLeft = "gradients left";
+constexpr const char *kWrapped = "wrapped", *kGradients = "gradients", *kUpdated = "updated",
+                     *kLeft = "gradients left", *kScale = "scale of the loss";
 
 std::string of_one(size_t p) {
   return "one process " + name_of(p);
@@ -42,12 +43,12 @@ std::vector<at::Tensor> gradients_of(const Fed& model) {
   return out;
 }
 
-// The parameters that still have a gradient.
+// By parameter: the elements of its gradient that are not zero; kNone where it has none.
+constexpr int64_t kNone = -1;
 std::vector<int64_t> gradients_left(const Fed& model) {
   std::vector<int64_t> out;
-  const auto gradients = gradients_of(model);
-  for (size_t p = 0; p < gradients.size(); ++p)
-    if (gradients[p].defined()) out.push_back(static_cast<int64_t>(p));
+  for (const auto& gradient : gradients_of(model))
+    out.push_back(gradient.defined() ? gradient.count_nonzero().item<int64_t>() : kNone);
   return out;
 }
 
@@ -82,8 +83,12 @@ void program(const Loop& c, RankContext& here) {
   const auto replica = wrap(here, model,
                             {.bucket_cap_bytes = c.bucket_cap_bytes,
                              .gradient_as_bucket_view = c.gradient_as_bucket_view});
+  here.enter(0, kWrapped);
+  for (const auto& each : model->named_parameters()) here.record(each.key(), each.value().detach());
+  double scale_now = 1;
   train(c, *model,
         [&](int step, int m, double scale) {
+          scale_now = scale;
           const auto take = [&] {
             here.enter(step, "micro-batch " + std::to_string(m));
             replica->backward(replica->forward(batch_of(c, step, m, here.rank())) * scale);
@@ -96,6 +101,7 @@ void program(const Loop& c, RankContext& here) {
         {.before_update =
              [&](int step) {
                here.enter(step, kGradients);
+               here.record(kScale, torch::full({1}, scale_now, at::kDouble));
                record(here, gradients_of(*model), one.gradients[static_cast<size_t>(step)]);
              },
          .after_update =
@@ -111,38 +117,98 @@ void program(const Loop& c, RankContext& here) {
 }
 
 Findings a_step_in_backward_leaves_no_gradient(const Loop& c, const History& h) {
-  std::vector<Comparison> rows;
-  for (int step = 0; c.steps_in_backward && step < c.steps; ++step)
-    rows.push_back({.row = h.row({step, kUpdated}, kLeft), .expected = {int64_values({})}});
-  return equal("A step in backward must leave no parameter a gradient, not even of zeros", rows);
-}
-
-Comparison compared(const History& h, const Moment& at, size_t p) {
-  return {.row = h.row(at, name_of(p)), .expected = h.row(at, of_one(p)).by_rank};
-}
-
-Findings gradients_are_those_of_one_process(const Loop& c, const History& h) {
-  if (c.steps_in_backward) return {};
-  std::vector<Comparison> rows;
-  for (int step = 0; step < c.steps; ++step)
-    for (size_t p = 0; p < parameter_count(c); ++p) {
-      rows.push_back(compared(h, {step, kGradients}, p));
-      rows.back().explanations = [] { return Explanations{sum_not_average("gradients")}; };
+  constexpr const char* kRule =
+      "A step in backward must leave no parameter a gradient, not even of zeros";
+  for (int step = 0; c.steps_in_backward && step < c.steps; ++step) {
+    const auto left = h.row({step, kUpdated}, kLeft);
+    for (size_t rank = 0; rank < left.by_rank.size(); ++rank) {
+      const auto by_parameter = as_integers(left.by_rank[rank]);
+      for (size_t p = 0; p < by_parameter.size(); ++p) {
+        if (by_parameter[p] == kNone) continue;
+        const bool is_zero = by_parameter[p] == 0;
+        return {{kRule,
+                 is_zero ? "left_zeros" : "left_gradients",
+                 {{step, kUpdated}, name_of(p)},
+                 name_of(p) + ": its gradient is still there after the step, on rank " +
+                     std::to_string(rank) +
+                     (is_zero ? ", filled with zeros" : ", as the backward left it")}};
+      }
     }
+  }
+  return {};
+}
+
+// The ranks' values before a step.
+std::vector<TensorValue> held_before(const History& h, int step, size_t p) {
+  const auto at = step == 0 ? Moment{0, kWrapped} : Moment{step - 1, kUpdated};
+  return h.row(at, name_of(p)).by_rank;
+}
+
+Findings ranks_start_as_rank_zero(const Loop& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    std::vector<TensorValue> own;
+    for (int rank = 0; rank < c.world.size; ++rank)
+      own.push_back(recorded(start_of(c, rank, p), dtype_of(c, p)));
+    rows.push_back({.row = h.row({0, kWrapped}, name_of(p)), .expected = {own.front()}});
+    rows.back().explanations = [own] {
+      return Explanations{recorded_instead(
+          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
+    };
+  }
+  return equal("Every replica must start from rank 0's parameters", rows);
+}
+
+// The average of the gradients that ranks compute from what each held before the step.
+Findings averages_are_right(const Loop& c, const History& h, int step) {
+  std::vector<double> scales;
+  for (const auto& scale : h.row({step, kGradients}, kScale).by_rank)
+    scales.push_back(as_doubles(scale).front());
+  std::vector<Comparison> rows;
+  for (size_t p = 0; p < parameter_count(c); ++p)
+    rows.push_back({.row = h.row({step, kGradients}, name_of(p)),
+                    .expected = {average_from(c, step, p, held_before(h, step, p), scales)},
+                    .explanations = [] { return Explanations{sum_not_average("gradients")}; }});
   return equal("In every step each rank must hold the gradients of one process", rows);
 }
 
-Findings parameters_are_those_of_one_process(const Loop& c, const History& h) {
-  std::vector<Comparison> rows;
-  for (int step = 0; step < c.steps; ++step)
-    for (size_t p = 0; p < parameter_count(c); ++p) {
-      rows.push_back(compared(h, {step, kUpdated}, p));
-      if (step > 0)
-        rows.back().explanations = [before = compared(h, {step - 1, kUpdated}, p).expected] {
-          return Explanations{last_steps_value(before)};
-        };
+Findings step_is_that_of_one_process(const Loop& c, const History& h, int step) {
+  std::vector<Comparison> gradients, parameters;
+  const auto compared = [&](const Moment& at, size_t p) {
+    return Comparison{.row = h.row(at, name_of(p)), .expected = h.row(at, of_one(p)).by_rank};
+  };
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    if (!c.steps_in_backward) {
+      gradients.push_back(compared({step, kGradients}, p));
+      gradients.back().explanations = [] { return Explanations{sum_not_average("gradients")}; };
     }
-  return equal("After every update each rank must hold the parameters of one process", rows);
+    parameters.push_back(compared({step, kUpdated}, p));
+    parameters.back().explanations = [&c, &h, step, p] {
+      Explanations out;
+      if (step > 0)
+        out.push_back(last_steps_value(h.row({step - 1, kUpdated}, of_one(p)).by_rank));
+      else if (c.steps_in_backward && c.micro_batches > 1)
+        out.push_back(stepped_inside_no_sync(c, p));
+      return out;
+    };
+  }
+  auto out = equal("In every step each rank must hold the gradients of one process", gradients);
+  if (out.empty())
+    out = equal("After every update each rank must hold the parameters of one process", parameters);
+  return out;
+}
+
+// Up to the first step that is not that of one process; from there on averages alone, of what the
+// ranks then have.
+Findings steps_are_those_of_one_process(const Loop& c, const History& h) {
+  auto out = ranks_start_as_rank_zero(c, h);
+  for (int step = 0; step < c.steps; ++step) {
+    if (out.empty())
+      out += step_is_that_of_one_process(c, h, step);
+    else if (!c.steps_in_backward)
+      out += averages_are_right(c, h, step);
+  }
+  return out;
 }
 
 // A step that should move no parameter: its gradients overflowed.
@@ -240,7 +306,8 @@ Scenario is_one_process() {
       .cases = cases(),
       .program = program,
       .checks = {one_process_trains, a_step_in_backward_leaves_no_gradient,
-                 gradients_are_those_of_one_process, parameters_are_those_of_one_process},
+                 steps_are_those_of_one_process},
+      .judges_each_step = true,
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Loop>},
                  {"a step whose gradients overflow", 0.2,
                   [](const Loop& c) { return overflows(c); }},

@@ -138,20 +138,23 @@ at::Tensor whole_batch_of(const Loop& c, int step, int micro_batch) {
   return sum / c.world.size;
 }
 
-Fed::Fed(const Loop& c, int rank) : unit_(c.world.size) {
+at::Tensor own_part(const Loop& c, const at::Tensor& value) {
+  constexpr double kMost = 8;
+  return (value * 4).round().clamp(-kMost, kMost) * c.world.size;
+}
+
+Fed::Fed(const Loop& c, int rank) : case_(c) {
   for (size_t p = 0; p < parameter_count(c); ++p)
     weights_.push_back(register_parameter(name_of(p), start_of(c, rank, p).to(dtype_of(c, p))));
 }
 
 at::Tensor Fed::forward(const at::Tensor& input) {
-  constexpr double kMost = 8;
   at::Tensor loss;
   int64_t offset = 0;
   for (const auto& weight : weights_) {
     const auto given = input.narrow(0, offset, weight.numel()).to(weight.dtype());
     offset += weight.numel();
-    const auto own = (weight.detach() * 4).round().clamp(-kMost, kMost) * unit_;
-    const auto term = (weight * (given + own)).sum().to(at::kDouble);
+    const auto term = (weight * (given + own_part(case_, weight.detach()))).sum().to(at::kDouble);
     loss = loss.defined() ? loss + term : term;
   }
   return loss;

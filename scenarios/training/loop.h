@@ -87,6 +87,9 @@ at::Tensor batch_of(const Loop& c, int step, int micro_batch, int rank);
 // The average over the ranks.
 at::Tensor whole_batch_of(const Loop& c, int step, int micro_batch);
 
+// What a parameter of this value, float64, adds to its gradient in each micro-batch.
+at::Tensor own_part(const Loop& c, const at::Tensor& value);
+
 // The gradient of a parameter is its part of the batch and, as a whole number of multiples of the
 // world's size, four times its value: a parameter that went wrong makes wrong gradients, and no sum
 // of gradients rounds.
@@ -97,7 +100,7 @@ class Fed : public Model {
 
  private:
   std::vector<at::Tensor> weights_;
-  const double unit_;
+  const Loop& case_;
 };
 
 // Adds the gradients of a micro-batch's loss, times `scale`, to .grad.

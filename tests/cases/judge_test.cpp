@@ -53,6 +53,25 @@ TEST(Judge, WhatHoldsPasses) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}).kind, Kind::pass);
 }
 
+Findings a_finding_at_a_moment(const Plain&, const History&) {
+  return {{"R", "p", {{0, "p"}, "x"}, "text"}};
+}
+
+TEST(Judge, WhatWasWrongBeforeABadEndingStandsBehindIt) {
+  auto ended = ending({Ending::Kind::threw, "no"});
+  const auto there = judged({ending(kReturned), ended}, a_finding_at_a_moment);
+  EXPECT_EQ(there.findings.size(), 1u) << "the ranks ended in the moment of the finding";
+  ended.last = {1, "q"};
+  auto other = ending(kReturned);
+  other.last = {1, "q"};
+  const auto past = judged({other, ended}, a_finding_at_a_moment);
+  ASSERT_EQ(past.findings.size(), 2u);
+  EXPECT_EQ(past.kind, Kind::crash);
+  EXPECT_EQ(past.findings[0].pattern, "threw");
+  EXPECT_EQ(past.findings[1].rule, "R");
+  EXPECT_EQ(judged({other, ended}, throws).findings.size(), 1u);
+}
+
 RankHistory reducing(Ending how, int64_t elements) {
   auto rank = ending(std::move(how));
   rank.events.push_back(

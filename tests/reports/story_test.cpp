@@ -24,7 +24,36 @@ TEST(Story, TheNextFindingIsSaidInWords) {
   result.worst.findings.push_back(
       {.rule = "R", .pattern = "p", .where = "rank 1", .diagnosis = "w: another mistake"});
   EXPECT_EQ(story_parts(result, "./lockstep").more,
-            "and 1 more finding, the next at rank 1: w: another mistake");
+            std::vector<std::string>{"and 1 more finding, the next at rank 1: w: another mistake"});
+}
+
+TEST(Story, AFurtherMistakeOfTheDrawnCaseTakesThePlaceOfConsequences) {
+  auto result = samples::failing();
+  result.failure->further = {{.rule = "R",
+                              .pattern = "kept_own_buffers",
+                              .where = {{2, "after"}, "buffer0"},
+                              .diagnosis = "buffer0: the rank's own buffers"}};
+  EXPECT_EQ(story_parts(result, "./lockstep").more,
+            std::vector<std::string>{"a further mistake, in the case as drawn, at step 2, after: "
+                                     "buffer0: the rank's own buffers"});
+}
+
+TEST(Story, WhatWasWrongBeforeABadEndingIsSaidWithItsCause) {
+  auto result = samples::failing();
+  result.kind = Result::Kind::crash;
+  result.worst = {Verdict::Kind::crash,
+                  {{"Every rank must return", "threw", "rank 1", "rank 1 threw: no"},
+                   {"Every rank must receive the same error",
+                    "sentences_differ",
+                    {{0, "wrapping"}, "sentence"},
+                    "rank 0 received no error; rank 1 received 'no'"}}};
+  const auto parts = story_parts(result, "./lockstep");
+  EXPECT_EQ(parts.more,
+            std::vector<std::string>{"wrong before that, at step 0, wrapping: Every rank must "
+                                     "receive the same error: rank 0 received no error; rank 1 "
+                                     "received 'no'"});
+  EXPECT_TRUE(parts.plainly.back().starts_with("usual cause: a rank throws alone"))
+      << parts.plainly.back();
 }
 
 }  // namespace

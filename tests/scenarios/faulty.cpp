@@ -1,9 +1,11 @@
 #include "tests/scenarios/faulty.h"
 
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -53,7 +55,10 @@ class Faulty : public Replica {
   }
 
  private:
-  bool is(const char* fault) const { return fault_ == fault; }
+  bool is(const std::string& fault) const {
+    const auto faults = split(fault_, '+');
+    return std::find(faults.begin(), faults.end(), fault) != faults.end();
+  }
   int world() const { return group_->getSize(); }
 
   void broadcast(std::vector<at::Tensor> tensors) {
@@ -63,7 +68,7 @@ class Faulty : public Replica {
       options.rootRank = is("broadcasts from the last rank") ? world() - 1
                          : is("broadcasts from rank 1")      ? 1
                                                              : 0;
-      std::vector<at::Tensor> bytes{tensor.detach().clone().view({-1}).view(at::kByte)};
+      std::vector<at::Tensor> bytes{tensor.detach().contiguous().clone().view({-1}).view(at::kByte)};
       group_->broadcast(bytes, options)->wait();
       const at::AutoDispatchBelowADInplaceOrView keeps_versions;
       const auto values = bytes.front().view(tensor.scalar_type()).view(tensor.sizes());

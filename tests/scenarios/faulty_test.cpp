@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::scenarios {
 namespace {
@@ -107,6 +108,46 @@ const std::vector<Planted> kPlanted{
      {{"differences", R"([{"what":"find_unused_parameters"}])"}, {"tensors", "[{}]"}}},
 };
 
+// Of two mistakes in one class, neither a consequence of the other.
+struct PlantedTwo {
+  const char *faults, *scenario, *first, *second;
+  std::vector<std::pair<std::string, std::string>> set = {};
+};
+
+const std::vector<PlantedTwo> kPlantedTwo{
+    {"sums+never broadcasts buffers",
+     "programs.match_single_process",
+     "sum_not_average",
+     "kept_own_buffers",
+     {{"steps", R"([{"op":"forward"},{"op":"backward"},{"op":"update"},{"op":"forward"},
+                    {"op":"backward"},{"op":"update"},{"op":"forward"}])"},
+      {"buffers", R"(["float32"])"},
+      {"ignored_buffers", "0"},
+      {"options.broadcast_buffers", "true"},
+      {"world.size", "3"},
+      {"seed", "6"}}},
+    {"never broadcasts buffers+sums",
+     "programs.match_single_process",
+     "kept_own_buffers",
+     "sum_not_average",
+     {{"steps", R"([{"op":"forward"},{"op":"forward"},{"op":"backward"}])"},
+      {"buffers", R"(["float32"])"},
+      {"ignored_buffers", "0"},
+      {"options.broadcast_buffers", "true"},
+      {"world.size", "3"},
+      {"seed", "6"}}},
+    {"parameters stay as built+sums",
+     "gradients.match_single_process",
+     "own_initial_state",
+     "sum_not_average",
+     {{"values", "exact"}}},
+    {"parameters stay as built+sums",
+     "training.is_one_process",
+     "own_initial_state",
+     "sum_not_average",
+     {{"steps_in_backward", "false"}}},
+};
+
 const std::vector<const char*> kHeld{
     "replicas.start_equal",
     "gradients.match_single_process",
@@ -130,13 +171,14 @@ class FaultySubjects : public ::testing::Test {
     // The scenarios that the textbook's subject does not hold even without a mistake.
     for (const auto* name :
          {"replicas.different_models_are_refused", "accumulation.graphs_decide",
-          "accumulation.bare_passes_are_local", "unused.are_averaged_over_all_ranks"})
+          "accumulation.bare_passes_are_local", "unused.are_averaged_over_all_ranks",
+          "programs.match_single_process", "training.is_one_process"})
       scenarios.push_back(scenario_in_catalogue(name));
-    std::vector<Subject> subjects{faulty_subject("none")};
-    for (const auto& planted : kPlanted)
-      if (std::none_of(subjects.begin(), subjects.end(),
-                       [&](const Subject& known) { return known.name == planted.fault; }))
-        subjects.push_back(faulty_subject(planted.fault));
+    std::set<std::string> faults{"none"};
+    for (const auto& planted : kPlanted) faults.insert(planted.fault);
+    for (const auto& planted : kPlantedTwo) faults.insert(planted.faults);
+    std::vector<Subject> subjects;
+    for (const auto& fault : faults) subjects.push_back(faulty_subject(fault));
     lanes_ = forked_lanes({}, scenarios, Subjects(subjects), 1, {.ranks_most = 6});
   }
   static void TearDownTestSuite() { lanes_.clear(); }
@@ -176,6 +218,22 @@ TEST_F(FaultySubjects, EachMistakeIsCaughtAndNamed) {
     }
     EXPECT_NE(finding.diagnosis.find(planted.text), std::string::npos)
         << what << ": " << finding.diagnosis;
+  }
+}
+
+TEST_F(FaultySubjects, TheFirstMistakeDoesNotHideTheSecond) {
+  for (const auto& planted : kPlantedTwo) {
+    const auto scenario = scenario_in_catalogue(planted.scenario);
+    EXPECT_TRUE(scenario.judges_each_step);
+    const auto verdict =
+        first_failure(scenario, planted.faults, {.seed = 1, .cases = 40, .set = planted.set});
+    const std::string what = std::string(planted.faults) + " in " + scenario.name;
+    ASSERT_EQ(name_of(verdict.kind), "fail")
+        << what << (verdict.findings.empty() ? "" : verdict.findings.front().diagnosis);
+    EXPECT_EQ(verdict.findings.front().pattern, planted.first) << what;
+    std::vector<std::string> others;
+    for (const auto& other : other_explanations(verdict)) others.push_back(other.pattern);
+    EXPECT_EQ(others, std::vector<std::string>{planted.second}) << what;
   }
 }
 

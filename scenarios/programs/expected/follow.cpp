@@ -109,6 +109,7 @@ std::vector<size_t> FollowedModel::reduced() const {
 void FollowedModel::follow(const Action& action) {
   const auto op = action.step.op;
   mistakes_.clear();
+  unsent_buffers_.clear();
   note_inputs(action);
   if (action.is_refused) return;
   if (op == Op::forward || op == Op::throw_ || op == Op::evaluate || op == Op::infer)
@@ -162,6 +163,7 @@ void FollowedModel::begin_forward(const Action& action) {
     if (!action.acts[last]) continue;  // the group has no inputs
     const bool is_due = sends_buffers(c_) &&
                         (c_.options.buffer_sync_lag ? sends_buffers_next_[last] : !action.is_local);
+    if (is_due && unsent_buffers_.empty()) unsent_buffers_ = buffers_;
     if (is_due) copy_buffers(groups_[g], is_shadowed_ ? last_with_inputs_[g] : groups_[g].front());
     for (const int rank : groups_[g])
       forwards_counted_[static_cast<size_t>(rank)] += has_gradients || is_due ? 1 : 0;
@@ -184,6 +186,8 @@ void FollowedModel::copy_parameters(const std::vector<int>& group, int source) {
 void FollowedModel::count(const Action& action, int rank) {
   const auto added = added_to_buffers(input_of(c_, action, rank, 1));
   for (auto& buffer : buffers_[static_cast<size_t>(rank)]) buffer += added;
+  if (!unsent_buffers_.empty())
+    for (auto& buffer : unsent_buffers_[static_cast<size_t>(rank)]) buffer += added;
 }
 
 void FollowedModel::load(const Action& action, int rank) {

@@ -19,10 +19,20 @@ class FollowedModel {
 
   void follow(const Action& action);
 
+  // A rank goes on from what it was seen to hold (reference::Replicas::hold).
+  void hold(int rank, size_t p, const at::Tensor& parameter, const at::Tensor& gradient) {
+    replicas_.hold(rank, p, parameter, gradient);
+  }
+
   const std::vector<std::string>& parameters() const { return names_; }
   const Form& form(size_t p) const { return forms_[p]; }
   const reference::Replicas& replicas() const { return replicas_; }
   int64_t buffer(int rank, size_t b) const { return buffers_[static_cast<size_t>(rank)][b]; }
+
+  // The buffers if the last action had sent none; null where it sent none.
+  const std::vector<std::vector<int64_t>>* unsent_buffers() const {
+    return unsent_buffers_.empty() ? nullptr : &unsent_buffers_;
+  }
 
   // The gradients in the model's buckets, and the parameters that have one which is averaged.
   const std::vector<reference::TravellingGradient>& gradients() const { return travelling_; }
@@ -81,6 +91,7 @@ class FollowedModel {
   std::vector<Mistake> mistakes_;
   std::map<int, Graph> graphs_;                // by the number of the forward's step
   std::vector<std::vector<int64_t>> buffers_;  // by rank
+  std::vector<std::vector<int64_t>> unsent_buffers_;
   std::vector<std::vector<int>> groups_;
   std::vector<bool> sends_buffers_next_;  // by rank
   std::vector<int> forwards_counted_;     // by rank
