@@ -147,9 +147,15 @@ Findings start_is_rank_zeros(const History& h, const std::vector<std::string>& n
     rows.push_back(
         {.row = h.row({0, "before forward"}, names[b]), .expected = {built.front()[b].value}});
     rows.back().explanations = [&built, b] {
-      return Explanations{recorded_instead(
+      Explanations all{recorded_instead(
           {"own_initial_state", "the values it was built with: rank 0's never came"},
           values(built, b))};
+      for (size_t rank = 1; rank < built.size(); ++rank)
+        all.push_back(recorded_instead(
+            {"took_another_ranks_state",
+             "the values that rank " + std::to_string(rank) + " was built with, not rank 0's"},
+            {built[rank][b].value}));
+      return all;
     };
   }
   return equal("Every replica must start from rank 0's buffers", rows);
