@@ -60,7 +60,7 @@ class Replicas {
   // From here on nothing counts as brought.
   void forget_passes();
 
-  // What a rank was seen to hold, from which it goes on. An undefined gradient: it has none.
+  // A rank continues from what it was seen to hold. An undefined gradient: it has none.
   void hold(int rank, size_t p, const at::Tensor& parameter, const at::Tensor& gradient);
 
   // The value of a parameter on a rank.

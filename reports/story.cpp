@@ -87,9 +87,9 @@ const Finding* wrong_before(const Result& result) {
   return found == all.end() || result.worst.kind == Verdict::Kind::fail ? nullptr : &*found;
 }
 
-// What else is wrong: further mistakes, of which none is a consequence of another; what was wrong
-// before a bad ending; or "and 3 more findings, the next at step 1, ...: no rank ...", which may be
-// of another mistake. Empty where there is one finding.
+// Lines on what else is wrong: further mistakes, of which none is a consequence of another; what
+// was wrong before a bad ending; or "and 3 more findings, the next at step 1, ...: no rank ...",
+// which may be of another mistake. Empty where there is one finding.
 std::vector<std::string> more_lines(const Result& result) {
   std::vector<std::string> lines;
   if (result.failure)

@@ -5,13 +5,12 @@
 // parameters and on the same device: what its kernels round is no part of the claim. It must move
 // the parameters, or equal bits would show nothing. Before one of the steps the state is saved on
 // one rank, and loaded in a world of the first ranks, which may be all; the others stop there.
-#include "harness/base/text.h"
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
-#include "harness/verdict/element.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
+#include "scenarios/averaging/mistakes.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
@@ -129,60 +128,11 @@ void program(const Divided& c, RankContext& here) {
   }
 }
 
-// What the ranks held before a step.
+// The values that ranks held before a step.
 Row before_step(const Divided& c, const History& h, int step, const char* what, size_t p) {
   if (step > 0) return h.row({step - 1, "after step"}, what + std::to_string(p));
   const auto start = recorded(parameters_of(c, c10::kCPU)[p].detach(), dtype_of(c, p));
   return {{}, "", std::vector(static_cast<size_t>(c.world.size), start)};
-}
-
-// Ranks that hold what they held before the step, beside one that holds the right value.
-Explanation not_sent(const std::vector<TensorValue>& before) {
-  return [before](const Difference& is) -> std::optional<Diagnosis> {
-    std::vector<std::string> right;
-    for (size_t rank = 0; rank < is.expected.size(); ++rank)
-      if (is.row.by_rank[rank] == is.expected[rank]) right.push_back(std::to_string(rank));
-    if (right.empty()) return {};
-    return recorded_instead(
-        {"not_sent", "what it was before the step; " +
-                         std::string(right.size() == 1 ? "rank " : "ranks ") + joined(right, ", ") +
-                         " updated it, and did not send it"},
-        before)(is);
-  };
-}
-
-// Every element moved by one multiple of what it should have moved by.
-Explanation moved_by_another_rate(const std::vector<TensorValue>& before, const std::string& of) {
-  return [before, of](const Difference& is) -> std::optional<Diagnosis> {
-    constexpr double kAlike = 1e-2;
-    std::optional<double> factor;
-    for (size_t rank = 0; rank < is.expected.size(); ++rank) {
-      if (!same_shape(is.row.by_rank[rank], is.expected[rank])) return {};
-      const auto seen = as_doubles(is.row.by_rank[rank]), right = as_doubles(is.expected[rank]),
-                 from = as_doubles(before[rank]);
-      for (size_t i = 0; i < seen.size(); ++i) {
-        if (right[i] == from[i] && seen[i] == from[i]) continue;
-        const double one = (seen[i] - from[i]) / (right[i] - from[i]);
-        if (!factor) factor = one;
-        if (!(std::abs(one - *factor) <= kAlike * std::abs(*factor))) return {};
-      }
-    }
-    if (!factor || std::abs(*factor - 1) <= kAlike) return {};
-    return Diagnosis{"another_learning_rate", "the step moved it " + number(*factor, 3) +
-                                                  " x as far as that of the whole "
-                                                  "optimizer: it has another learning rate" +
-                                                  of};
-  };
-}
-
-// What happened to the options of the optimizer before a step, in words.
-std::string history_of_options(const Divided& c, int step) {
-  std::string out;
-  if (c.slower > 0 && c.slower <= step)
-    out += ", which was halved before step " + std::to_string(c.slower);
-  if (resumes(c) && c.resume <= step)
-    out += ", and its state was saved and loaded before step " + std::to_string(c.resume);
-  return out;
 }
 
 Findings equals_the_whole(const Divided& c, const History& h) {

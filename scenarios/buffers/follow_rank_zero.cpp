@@ -120,7 +120,7 @@ buffers::State shown(const Stateful& c, const Running& now) {
           {recorded(torch::tensor(now.batches), at::kLong), {}}};
 }
 
-// What a rank recorded, without error.
+// The buffers that a rank recorded, without error.
 Running held_at(const History& h, const Moment& at, int rank) {
   const auto value = [&](const std::string& name) {
     return h.row(at, name).by_rank[static_cast<size_t>(rank)];

@@ -98,7 +98,7 @@ bool is_of_the_sampler(const std::string& name) {
   return name == kProgress || name == kSamples;
 }
 
-// What a training has whose loaded sampler draws the samples of its epoch from the first on, as it
+// The records of a training whose loaded sampler draws the samples of its epoch from the first on, as it
 // drew them before it was saved.
 Explanation epoch_begun_anew(const Resumed& c, const History& h, int step,
                              const std::string& name) {

@@ -1,5 +1,5 @@
-// What one step of a Loop makes of what the ranks hold, right or wrong: to judge each step from the
-// one before, and to know mistakes by what they leave.
+// Steps of a Loop from values that ranks hold, right or wrong: to judge each step from the one
+// before, and to know a mistake by the values that it leaves.
 #pragma once
 
 #include "harness/verdict/diagnose.h"
@@ -12,8 +12,8 @@ namespace lockstep::scenarios::training {
 TensorValue average_from(const Loop& c, int step, size_t p, const std::vector<TensorValue>& held,
                          const std::vector<double>& scales);
 
-// Of a case whose backwards step: what the ranks hold of a parameter after step 0 where every
-// backward steps and clears the gradients, those inside no_sync too.
+// Explains a parameter of a case whose backwards step, after step 0, where every backward steps and
+// clears the gradients, those inside no_sync too.
 Explanation stepped_inside_no_sync(const Loop& c, size_t p);
 
 }  // namespace lockstep::scenarios::training

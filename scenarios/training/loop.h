@@ -87,7 +87,7 @@ at::Tensor batch_of(const Loop& c, int step, int micro_batch, int rank);
 // The average over the ranks.
 at::Tensor whole_batch_of(const Loop& c, int step, int micro_batch);
 
-// What a parameter of this value, float64, adds to its gradient in each micro-batch.
+// The part that a parameter of this value, float64, adds to its gradient in each micro-batch.
 at::Tensor own_part(const Loop& c, const at::Tensor& value);
 
 // The gradient of a parameter is its part of the batch and, as a whole number of multiples of the

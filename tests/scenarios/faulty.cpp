@@ -68,7 +68,8 @@ class Faulty : public Replica {
       options.rootRank = is("broadcasts from the last rank") ? world() - 1
                          : is("broadcasts from rank 1")      ? 1
                                                              : 0;
-      std::vector<at::Tensor> bytes{tensor.detach().contiguous().clone().view({-1}).view(at::kByte)};
+      std::vector<at::Tensor> bytes{
+          tensor.detach().contiguous().clone().view({-1}).view(at::kByte)};
       group_->broadcast(bytes, options)->wait();
       const at::AutoDispatchBelowADInplaceOrView keeps_versions;
       const auto values = bytes.front().view(tensor.scalar_type()).view(tensor.sizes());

@@ -9,8 +9,8 @@
 
 namespace lockstep::scenarios {
 
-// Called `fault`; without a mistake where that is "none". The faults are those of faulty.cpp, one or
-// several: "sums+never broadcasts buffers".
+// Called `fault`; without a mistake where that is "none". The faults are those of faulty.cpp, one
+// or several: "sums+never broadcasts buffers".
 Subject faulty_subject(const std::string& fault);
 
 }  // namespace lockstep::scenarios

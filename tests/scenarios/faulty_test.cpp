@@ -108,7 +108,7 @@ const std::vector<Planted> kPlanted{
      {{"differences", R"([{"what":"find_unused_parameters"}])"}, {"tensors", "[{}]"}}},
 };
 
-// Of two mistakes in one class, neither a consequence of the other.
+// Two mistakes in one class, of which neither is a consequence of the other.
 struct PlantedTwo {
   const char *faults, *scenario, *first, *second;
   std::vector<std::pair<std::string, std::string>> set = {};

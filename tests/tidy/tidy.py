@@ -33,6 +33,14 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
+    "harness/cases/judge.cpp": "every kind of verdict, in its order of precedence",
+    "scenarios/averaging/sharded_optimizer_is_the_whole.cpp": "a divided optimizer and a whole one side by side, and the checks of both",
+    "tests/tidy/tidy.py": "one list of rules and of their exceptions",
+    "scenarios/cases/expect.cpp": "the expected steps, and what each mistake in averaging leaves in their place",
+    "scenarios/gradients/match_single_process.cpp": "one case from claim to checks, as the reading path shows it",
+    "scenarios/hooks/power_sgd_conserves.cpp": "each property of an approximation with the bound that it is judged by",
+    "scenarios/training/is_one_process.cpp": "the loop of the ranks and that of one process, and the checks of both",
+    "tests/cases/judge_test.cpp": "a proposition for each way in which a case ends, on one toy",
     "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",

@@ -19,7 +19,7 @@ class FollowedModel {
 
   void follow(const Action& action);
 
-  // A rank goes on from what it was seen to hold (reference::Replicas::hold).
+  // A rank continues from what it was seen to hold (reference::Replicas::hold).
   void hold(int rank, size_t p, const at::Tensor& parameter, const at::Tensor& gradient) {
     replicas_.hold(rank, p, parameter, gradient);
   }
