@@ -271,7 +271,7 @@ Scenario hook_averages() {
       .labels = {{"three ranks and more", 0.35, has_three_ranks<Averaged>},
                  {"a hook behind the forward", 0.2,
                   [](const Averaged& c) { return c.place == Place::after_forward; }},
-                 {"a forward that throws", 0.2,
+                 {"a forward that throws", 0.12,
                   [](const Averaged& c) { return has(c, Forward::throws); }},
                  {"a local forward", 0.25,
                   [](const Averaged& c) { return has(c, Forward::no_sync); }},

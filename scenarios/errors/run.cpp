@@ -88,7 +88,7 @@ class Runner {
     for (size_t i = 0; i < c_.attempts.size(); ++i) {
       const bool attempts = host_waits_ && is_left_waiting(c_, step, here_.rank());
       const auto error = attempts ? error_of([&] { attempt(step, c_.attempts[i]); }) : "";
-      record_sentence(here_, name_of_attempt(i).c_str(), error);
+      record_sentence(here_, name_of_attempt(i).c_str(), without_times(error));
     }
   }
 
