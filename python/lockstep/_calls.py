@@ -93,6 +93,7 @@ class Issued(Collectives):  # type: ignore[misc]
         if op in ("send", "recv"):
             about["peer"] = root
         else:
+            about["of"] = f"{elements} {dtype}"
             about["number"] = self.numbers[group] = self.numbers.get(group, -1) + 1
         self.site, self.timeout = "", math.inf
         self.last = about

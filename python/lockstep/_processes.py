@@ -101,7 +101,8 @@ def subtest(_: object, msg: object = None, **params: Any) -> Iterator[None]:
         pass
     except BaseException as error:
         if type(error).__name__ != "Skipped":  # pytest's, which is not known here.
-            error.add_note(f"in the subtest {'' if msg is None else msg} ({', '.join(f'{name}={value!r}' for name, value in params.items())})")
+            names = [str(msg)] * isinstance(msg, str) + [f"{name}={value!r}" for name, value in params.items()]
+            error.add_note(f"in the subtest {', '.join(names)}")
             raise
 
 

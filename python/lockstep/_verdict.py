@@ -151,11 +151,13 @@ def state_of(rank: int, ends: list[RankEnd]) -> str:
     group = last["group"] if last["group"] != "world" else "the world"
     if "peer" in last:
         return f"{'waits in' if last['state'] == 'waits' and end.is_open() else f'{runs}; its last was'} {last['op']} with rank {last['peer']}{place}"
-    what = f"{last['op']}, number {last['number'] + 1} of {group}{place}"
+    others = [each for end in ends if (each := end.progress).get("number") == last["number"] and each["group"] == last["group"]]
+    size = f" of {last['of']}" if len({(each["op"], each["of"]) for each in others}) > 1 else ""
+    what = f"{last['op']}{size}, number {last['number'] + 1} of {group}{place}"
     if last["state"] != "waits" or not end.is_open():
         return f"{runs}; its last collective is {what}"
-    others = missing(rank, ends)
-    return f"waits in {what}" + (f", to which {ranks_in_words(others)} did not come" if others else "")
+    absent = missing(rank, ends)
+    return f"waits in {what}" + (f", to which {ranks_in_words(absent)} did not come" if absent else "")
 
 
 def ranks_in_words(ranks: list[int]) -> str:

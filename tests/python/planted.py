@@ -31,7 +31,7 @@ def model(): return DistributedDataParallel(torch.nn.Linear(2, 2))
 
 @lockstep.world(3)
 def test_before_all(rank):  # The first one in a process loads what PyTorch loads late, for which the deadlines below leave no time.
-    lockstep.inject("delay", rank=0, at=1, seconds=0)
+    lockstep.inject("delay", rank=0, at=2, seconds=0)
     (ddp := model())(torch.ones(1, 2)).sum().backward()
     dist.barrier()
 '''
@@ -44,6 +44,8 @@ HANGS = [
             ["ranks 0, 2 of 3 did not end within 1 s of rank 1", "rank 2: waits in allreduce.* rank 1 did not come", "rank 1: passed"]),
     Planted("skips_one_of_two", "dist.all_reduce(torch.ones(1))\nif rank != 2: dist.broadcast(torch.ones(1), 0)\nif rank != 2: dist.barrier()",
             ["rank 1: waits in (broadcast|barrier), number [23] of the world", "to which rank 2 did not come"]),
+    Planted("adds_other_sizes", "dist.all_reduce(torch.ones(1 + rank))",
+            ["of 3 did not end within 4 s", "rank 2: waits in allreduce of 3 float32, number 1 of the world"], 4),
     Planted("sleeps", "if rank == 2: time.sleep(1000)\ndist.barrier()",
             ["did not end within 4 s", "rank 2: runs, and has issued no collective", "rank 0: waits in barrier", "line \\d+ in test_sleeps"], 4),
     Planted("loops", "while rank: pass", ["ranks 1, 2 of 3 did not end within 4 s", "stack of rank 1", "in test_loops"], 4),
@@ -139,6 +141,7 @@ IN_SIMULATION = {
     "drop": ["ranks 0, 2 of 3 wait for ever: rank 1 never issued collective #0", "rank 2: waits in allreduce"],
     "throws_while_others_wait": ["rank 1: ValueError: first", "rank 0: failed: RuntimeError: rank 1 never came to collective #0: threw"],
     "returns_while_others_wait": ["ranks 0, 2 of 3 wait for ever: rank 1 never issued collective #0, allreduce of 4 float32", "rank 1: passed"],
+    "adds_other_sizes": ["rank 0: failed: RuntimeError: collective #0 differs: rank 0 issued allreduce of 1 float32, rank 1 allreduce of 2"],
     "loops": ["rank [12] of 3 did not end within 4 s, and the others wait for their turn", "in test_loops"],
     "receives_what_nobody_sends": ["rank 0 of 3 waits for ever", "rank 0: waits in recv with rank 1", "stack of rank 0"],
     "waits_in_a_ring": ["ranks 0, 1, 2 of 3 wait for ever", "rank 1: waits in allreduce, number 1 of ranks 1,2"],
