@@ -98,8 +98,8 @@ bool is_of_the_sampler(const std::string& name) {
   return name == kProgress || name == kSamples;
 }
 
-// The records of a training whose loaded sampler draws the samples of its epoch from the first on, as it
-// drew them before it was saved.
+// The records of a training whose loaded sampler draws the samples of its epoch from the first on,
+// as it drew them before it was saved.
 Explanation epoch_begun_anew(const Resumed& c, const History& h, int step,
                              const std::string& name) {
   const auto progress = [&](int at) {

@@ -122,7 +122,7 @@ std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
     average.error = average.error + error_of_chunks(c, step, p);
   else if (turns_into_bytes(c))
     average.error = average.error + error_of_bytes(c, step);
-  // What is off by half a step is rounded once more.
+  // The sum, which is off by half a step, is rounded once more.
   if (turns_into_bytes(c)) average.error = average.error * (1 + 4 * format.roundoff());
   return {average};
 }

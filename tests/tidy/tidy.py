@@ -38,7 +38,6 @@ LONG_FILES = {
     "tests/tidy/tidy.py": "one list of rules and of their exceptions",
     "scenarios/cases/expect.cpp": "the expected steps, and what each mistake in averaging leaves in their place",
     "scenarios/gradients/match_single_process.cpp": "one case from claim to checks, as the reading path shows it",
-    "scenarios/hooks/power_sgd_conserves.cpp": "each property of an approximation with the bound that it is judged by",
     "scenarios/training/is_one_process.cpp": "the loop of the ranks and that of one process, and the checks of both",
     "tests/cases/judge_test.cpp": "a proposition for each way in which a case ends, on one toy",
     "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
