@@ -1,6 +1,6 @@
 """join.joinables_are_shadowed: In a join, ranks that are out of inputs go on updating the parameters
 of a sharded optimizer that are theirs, so that every step, and the state of the optimizer after the
-join, are those of one process.
+join, are those of one process; and they shadow what the program itself sends.
 
 Here: in a join of a wrapped model and a sharded optimizer, ranks train on [1, 0] inputs, then all
 train one step more. The case: world {"size":2}, inputs [1,0], sizes [1,1].

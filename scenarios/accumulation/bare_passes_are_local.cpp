@@ -27,7 +27,8 @@
 namespace lockstep::scenarios::accumulation_bare_passes_are_local {
 namespace {
 
-constexpr const char *kEnd = "end", *kCount = "warnings", *kWarning = "first warning";
+constexpr const char *kEnd = "end", *kCount = "warnings", *kWarning = "first warning",
+                     *kWords = "whose words";
 constexpr int64_t kNotCounted = -1;
 
 enum class PassKind { module, evaluation, penalty, parameter };
@@ -159,6 +160,7 @@ void program(const Beside& c, RankContext& here) {
               std::vector<int64_t>{here.device().is_cpu() ? static_cast<int64_t>(received.size())
                                                           : kNotCounted});
   record_sentence(here, kWarning, received.empty() ? "" : received.front());
+  record_whose_words(here, kWords);
 }
 
 bool runs_some(const Beside& c, int rank) {
@@ -170,7 +172,7 @@ bool runs_some(const Beside& c, int rank) {
 Findings the_first_bare_pass_is_said_once(const Beside& c, const History& h) {
   const auto sentences = h.row({c.steps, kEnd}, kWarning);
   const auto counts = h.row({c.steps, kEnd}, kCount);
-  if (!is_in_our_words(sentences)) return {};
+  if (!is_in_our_words(h.row({c.steps, kEnd}, kWords))) return {};
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto count = as_integers(counts.by_rank[static_cast<size_t>(rank)]).front();
     if (count == kNotCounted) continue;

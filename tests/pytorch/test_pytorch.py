@@ -121,7 +121,7 @@ class Judged(Case):
         status, _, said = self.judged("replicas.start_equal", "--tier", "warm", "--cases", "1", "--no-shrink")
         self.assertEqual(status, FAILED, said)
         self.assertRegex(said, r"threw: RuntimeError: Invalid scalar type "  # int16, which Gloo does not broadcast
-                         r"\(utils\.py:\d+, in _sync_params_and_buffers\), before its first step")
+                         r"\(utils\.py:\d+, in _sync_params_and_buffers\), at step 0, wrapping")
 
     def test_one_libtorch_is_in_the_process_whatever_the_loader_would_take(self):
         status, _, said = self.judged("gradients.undefined", "--tier", "warm", "--cases", "2", LD_LIBRARY_PATH="/nowhere")

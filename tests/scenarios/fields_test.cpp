@@ -42,6 +42,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
       {"evaluation.counts_each_sample_once", {"batch_size", "with_gradients"}},
       {"join.joinables_are_shadowed", {"gradient_as_bucket_view"}},
       {"sync_batch_norm.matches_single_process", {"threads"}},
+      {"sync_batch_norm.keeps_buffers_equal_under_ddp", {"layer_waits_longer"}},
       {"errors.lacking_gradients_are_reported", {"order_by_rank"}}};
   const auto own = kOfScenarios.find(scenario);
   return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||

@@ -44,10 +44,13 @@ std::vector<Case> some_cases(const Scenario& scenario) {
 }
 
 // An optimizer divides and takes roots: from its second step on the order of a sum shows. So it
-// does where float32 gradients that a normalisation has divided are averaged.
+// does where float32 gradients that a normalisation has divided are averaged. How far ranks
+// came when a timeout ended their wait for a late one differs too.
 bool is_exact(const Case& c) {
   return c.scenario != "replicas.stay_equal" &&
          c.scenario != "sync_batch_norm.gradients_want_weights" &&
+         (c.scenario != "sync_batch_norm.keeps_buffers_equal_under_ddp" ||
+          c.value.at("late") < 0) &&
          c.value.value("values", "exact") == "exact";
 }
 
