@@ -146,6 +146,14 @@ bool updates_by_itself(const RecordedRun& run) {
   });
 }
 
+bool watches_a_model(const RecordedRun& run) {
+  const auto& records = run.ranks.front().records;
+  return std::any_of(records.begin(), records.end(), [](const Record& record) {
+    const auto* model = model_in(record);
+    return model && model->text("wrapper") == "watched";
+  });
+}
+
 // DistributedDataParallel's exception of a forward after a backward that it could not finish.
 bool left_a_reduction_unfinished(const Rank& rank) {
   return rank.history.ending.why.find("Expected to have finished reduction") != std::string::npos;
@@ -262,9 +270,15 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
         {"", "updates_by_itself", "",
          "no optimizer made an update: the program changes its parameters itself, which are "
          "compared as each forward finds them"});
-  else if (updates == 0 && all_returned(run))
-    judgement.findings.push_back(
-        {"", "vacuous", "", "no rank recorded an update", how_ranks_ended(run)});
+  else if (updates == 0 && all_returned(run)) {
+    auto details = how_ranks_ended(run);
+    judgement.is_certain = !watches_a_model(run);
+    if (!judgement.is_certain)
+      details.push_back(
+          "updates are those of PyTorch's optimizers; a watched model that the program changes "
+          "itself is not known to have any");
+    judgement.findings.push_back({"", "vacuous", "", "no rank recorded an update", details});
+  }
   if (!judgement.findings.empty()) return judgement;
   for (const auto& rank : run.ranks)
     if (const auto kind = rank.history.ending.kind; kind != Kind::returned) {

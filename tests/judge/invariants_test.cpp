@@ -53,6 +53,25 @@ TEST(Invariants, EachFindsTheMistakeThatIsPlanted) {
   EXPECT_EQ(found.size(), invariants().size());
 }
 
+TEST(Invariants, DoNotKnowWhetherAWatchedModelWasUpdatedWithoutAnOptimizer) {
+  for (const char* wrapper : {"DistributedDataParallel", "watched"}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      std::erase_if(rank.records, [](const Record& record) {
+        const auto* fact = std::get_if<Fact>(&record.what);
+        return fact && fact->name.starts_with("optimizer ");
+      });
+      for (auto& record : rank.records)
+        if (auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "model 0")
+          fact->values["wrapper"] = wrapper;
+    }
+    const auto judgement = invariant_named("run.is_recorded_whole").judge(run);
+    ASSERT_EQ(judgement.findings.size(), 1u);
+    EXPECT_EQ(judgement.findings.front().pattern, "vacuous");
+    EXPECT_EQ(judgement.is_certain, wrapper != std::string("watched"));
+  }
+}
+
 TEST(Invariants, SeeEachCanaryThroughTheWholeJudgement) {
   EXPECT_EQ(blind_invariants(), std::vector<std::string>());
 }

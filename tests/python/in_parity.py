@@ -113,6 +113,16 @@ def throws(context):
 def no_update(context):
     context.wrap(network())
 
+def updated_by_hand(context):
+    model = lockstep.watch(network())
+    for x, y in context.batches(DATA, 8):
+        model.zero_grad()
+        mse_loss(model(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
+                parameter -= 0.1 * parameter.grad / context.world_size
+
 def indivisible(context):
     loop(context, context.wrap(network()), context.batches(DATA, 6))
 
@@ -138,6 +148,7 @@ WRONG = {
     "many_values": ["AssertionError: training is not known to be the same in 40 steps: a record holds the values of \\d+; ask for no more"],
     "throws": ["ValueError: planted", "rank 1 of 2 failed", "rank 0: waits in ddp_construction", "rank 1's traceback"],
     "no_update": ["AssertionError: training in a world of 2 is not", "no rank recorded an update"],
+    "updated_by_hand": ["training in a world of 2 is not known to be the same", "updates are those of PyTorch's optimizers"],
     "indivisible": ["a global batch of 6 cannot be divided over 4 ranks alike"],
 }
 WITHOUT_PYTEST = """
