@@ -2,11 +2,13 @@
 """Checks docs/commands.md, README.md and AGENTS.md against the program: every command is in the table, and every command and flag
 that they show exists."""
 
+import os
 import re
 import subprocess
+import tempfile
 import unittest
 
-from help_of import OF_THE_TREE, ROOT, calls_in, commands, exit_codes, read, unknown_in
+from help_of import OF_THE_TREE, PROGRAM, ROOT, calls_in, commands, exit_codes, read, unknown_in
 
 
 class Commands(unittest.TestCase):
@@ -28,6 +30,16 @@ class Commands(unittest.TestCase):
             self.assertGreater(len(calls), 3, name)
             self.assertEqual(list(unknown_in(calls)), [], name)
         self.assertEqual(list(unknown_in(calls_in("lockstep rnu\n`./lockstep run --sede 7 -q`"))), ["rnu", "run --sede"])
+
+    def test_a_run_takes_the_file_of_defaults_that_the_page_shows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "lockstep.toml"), "w", encoding="utf-8") as file:
+                file.write(re.search(r"(?s)```toml\n(.*?)```", self.text)[1])
+            for arguments, status in ((("run", "--plan"), 0), (("judge", "absent"), 2)):
+                ended = subprocess.run([PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       stdin=subprocess.DEVNULL, check=False, timeout=100)
+                self.assertEqual(ended.returncode, status, ended.stderr)
+                self.assertNotIn("lockstep.toml:", ended.stderr)
 
     def test_the_exit_codes_are_those_of_the_program(self):
         self.assertEqual(re.findall(r"(?m)^\| (\d+) \|", self.text), exit_codes())
