@@ -29,6 +29,8 @@ pre { border: 1px solid var(--faint); padding: .5rem; } .command pre { overflow-
 td.fail, td.hang, td.crash, td.leak, td.flaky { border: 3px solid var(--rank3); }
 td.inconclusive { border: 3px dashed var(--rank1); } td.skip { border-style: dotted; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; } 
+@media (max-width: 480px) { #list :is(table, tbody, tr, td, th) { border: 0; display: block; overflow-wrap: anywhere; }
+  #list thead { display: none; } #list tr { border-bottom: 1px solid var(--faint); } }
 @media print { nav { display: none; } }
 )css";
 

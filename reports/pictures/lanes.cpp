@@ -91,10 +91,6 @@ std::vector<Run> runs_of(const std::vector<Lanes::Span>& row) {
   return runs;
 }
 
-std::string text_of(const std::vector<Lanes::Span>& row, const Run& run) {
-  return row[run.begin].text + sign_of(row[run.end - 1].mark);
-}
-
 std::vector<double> ticks_of(const Scale& scale, size_t most) {
   const double length = scale.most - scale.least;
   if (length <= 0 || most == 0) return {scale.least};

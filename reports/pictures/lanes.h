@@ -16,9 +16,6 @@ struct Run {
 };
 std::vector<Run> runs_of(const std::vector<Lanes::Span>& row);
 
-// The text of a run, with the sign of its last span.
-std::string text_of(const std::vector<Lanes::Span>& row, const Run& run);
-
 // Multiples of 1, 2 or 5 times a power of ten on the scale, at most `most` and the first.
 std::vector<double> ticks_of(const Scale& scale, size_t most);
 // Three significant digits are enough for an axis.

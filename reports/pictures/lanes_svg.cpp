@@ -33,9 +33,14 @@ void add_row(Markup& svg, const std::vector<Lanes::Span>& row, const Label& labe
     add_box(svg, x(span.from), y + 1, std::max(kSpanLeast, x(span.to) - x(span.from)), kRowHigh - 2,
             "cell " + class_of(label) + class_of(span.mark));
   for (const auto& run : runs_of(row)) {
-    const double from = x(row[run.begin].from), to = x(row[run.end - 1].to);
-    auto text = text_of(row, run);
-    if (pixels(text) > to - from) text = row[run.begin].text;
+    // In the longest part, since a border between two would cut the text.
+    const auto begin = row.begin() + static_cast<std::ptrdiff_t>(run.begin);
+    const auto part = std::max_element(
+        begin, row.begin() + static_cast<std::ptrdiff_t>(run.end),
+        [](const auto& a, const auto& b) { return a.to - a.from < b.to - b.from; });
+    const double from = x(part->from), to = x(part->to);
+    auto text = part->text + sign_of(part->mark);
+    if (pixels(text) > to - from) text = part->text;
     if (pixels(text) <= to - from) add_text(svg, text, (from + to) / 2, y + kRowHigh / 2, "middle");
   }
 }

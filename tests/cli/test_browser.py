@@ -196,6 +196,7 @@ class Failing(PageCase):
                             "--shrink-time", "1", status=1)
         run = self.latest()
         self.assert_readable(path)
+        self.assert_list_fits(path)
         self.assert_whole_without_scripts(path)
         self.assert_numbers(path, run)
         page, wrong = self.opened(path)
@@ -206,6 +207,13 @@ class Failing(PageCase):
         report = self.page_of("report", ".lockstep", status=1)
         with open(path, encoding="utf-8") as file, open(report, encoding="utf-8") as other:
             self.assertEqual(self.figures(file.read()), self.figures(other.read()), "a stored run has the same pictures")
+
+    def assert_list_fits(self, path):
+        """On a phone the list of failures has each diagnosis below its scenario, and nothing of it out of sight."""
+        page, _ = self.opened(path, min(WIDTHS))
+        within = page.locator("#list .scroll").evaluate("each => [each.scrollWidth, each.clientWidth]")
+        self.assertEqual(within[0], within[1])
+        page.context.close()
 
     def follow_links(self, page):
         """Each line of the list of failures opens its story, and one is open from the beginning."""

@@ -75,6 +75,21 @@ TEST(LanesText, PartsOfOneSpanHaveOneNameAndMarksOfTheirOwn) {
   EXPECT_EQ(svg.find(">#4"), svg.rfind(">#4")) << svg;
 }
 
+TEST(LanesSvg, TheTextOfASpanOfPartsIsInItsLongestPart) {
+  auto picture = sample_lanes();
+  auto& lanes = std::get<Lanes>(picture.body).lanes;
+  lanes.resize(1);
+  lanes[0].spans = {{0, 40, "#4", Mark::filled}, {40, 100, "#4", Mark::missing}};
+  picture.key.emplace_back(Mark::filled, "hidden");
+  pugi::xml_document document;
+  ASSERT_TRUE(document.load_string(svg_of(picture, 1).c_str()));
+  const auto text = document.select_node("//text[. = '#4?']").node();
+  const auto part = document.select_nodes("//rect")[1].node();
+  ASSERT_TRUE(text);
+  EXPECT_NEAR(text.attribute("x").as_double(),
+              part.attribute("x").as_double() + part.attribute("width").as_double() / 2, 0.1);
+}
+
 TEST(LanesText, ASpanStandsInItsOwnRow) {
   Lanes::Lane lane{{"way"}, {{0, 10, "a"}, {20, 30, "b", Mark::plain, 1}, {40, 50, "c"}}};
   const auto rows = rows_of(lane);
