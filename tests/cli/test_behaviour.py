@@ -151,7 +151,7 @@ class Reports(ProgramCase):
     def test_on_a_terminal_only_a_word_is_wider_than_it(self):
         text = self.on_terminal(60, "run", "--tier", "cold", "toys.average", "toys.hang", "--seed", "7", "--timeout", "1",
                                 "--shrink-time", "2", "--color", "never")
-        self.assertRegex(text, "    name          reference  rank 0  rank 1        ULP  …\r\n(.*\r\n)+    … [0-9] columns left out")
+        self.assertRegex(text, "    name          reference  rank 0  rank 1  ratio  …\r\n(.*\r\n)+    … 1 column left out")
         self.assert_fits(60, text)
 
     def test_no_command_is_wider_than_the_terminal(self):
