@@ -127,7 +127,7 @@ class Case:
         op, number = self.waits_in
         # DistributedDataParallel's have no place of their own, and ranks may be through a broadcast that not all have come to.
         place = "" if op.startswith("ddp") else f" at \\S+:{self.line('# next')} in test_{self.name}"
-        waits = "waits in .*" if op in ("broadcast", "reduce") else f"waits in {op}, number {number} of the world{place}"
+        waits = "waits in .*" if op in ("broadcast", "reduce") else f"waits in {op}(?: of [^,]+)?, number {number} of the world{place}"
         waiting = [f"rank {rank}: {waits}, to which ranks? .*{self.rank}.* did not come" for rank in others]
         before = f"its last collective is .* number {number - 1} of the world" if self.last else ""
         if what == "throw":
