@@ -1,11 +1,15 @@
 """Ranks of trainings as forks of one process, in which LibTorch is loaded once."""
 
 import atexit
+import datetime
 import gc
 import os
 
 import torch
+import torch.distributed as dist
 from torch import nn
+
+import lockstep_recorder
 
 
 def load_all():
@@ -25,3 +29,18 @@ def run_forked(world, run):
             os._exit(0)  # The rest of Python's end takes ten times as long as the training.
     for process in ranks:
         os.waitpid(process, 0)
+
+
+def record_programs(run, folder, wanted, timeout_seconds):
+    """Records each NAME:WORLD into folder/NAME-WORLD: run(rank, NAME) on its ranks, in a group with this timeout."""
+    load_all()
+    for each in wanted:
+        name, world = each.split(":")
+
+        def of_rank(rank, name=name, world=world):
+            os.environ.update(RANK=str(rank), WORLD_SIZE=world)
+            lockstep_recorder.start(os.path.join(folder, "%s-%s" % (name, world)), name + ".py")
+            dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "%s-%s.store" % (name, world)), rank=rank,
+                                    world_size=int(world), timeout=datetime.timedelta(seconds=timeout_seconds))
+            run(rank, name)
+        run_forked(int(world), of_rank)

@@ -5,7 +5,6 @@ usage: programs.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOL
 Runs with PyTorch's Python. LibTorch is loaded once, and each rank is a fork.
 """
 
-import datetime
 import os
 import signal
 import sys
@@ -22,8 +21,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-import lockstep_recorder
-from forked_ranks import load_all, run_forked
+from forked_ranks import record_programs
 from program_data import BATCH, CLASSES, EPOCHS, SAMPLES, WithUnused, Words, convolutions, images, loader_of, texts
 from rare_programs import train_an_ensemble, train_in_stages, train_in_two_runs, train_otherwise
 
@@ -187,20 +185,9 @@ PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation":
             **dict.fromkeys(("first_run", "resumed", "resumed_at_epoch_zero", "another_run"), train_in_two_runs)}
 
 
-def rank_of_program(folder, name, rank, world):
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
-    lockstep_recorder.start(os.path.join(folder, "%s-%d" % (name, world)), name + ".py")
-    dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "%s-%d.store" % (name, world)), rank=rank,
-                            world_size=world, timeout=datetime.timedelta(seconds=5))
+def run(rank, name):
     PROGRAMS.get(name, classify_images)(rank, name)
 
 
-def main(folder, wanted):
-    load_all()
-    for each in wanted:
-        name, world = each.split(":")
-        run_forked(int(world), lambda rank: rank_of_program(folder, name, rank, int(world)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    record_programs(run, sys.argv[1], sys.argv[2:], 5)

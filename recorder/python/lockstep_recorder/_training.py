@@ -11,13 +11,17 @@ from ._objects import Names, field
 from ._passes import Passes
 
 
+def parameters_of(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def part_of(optimizer, owners):
     """[model, name] of the parameters that this rank updates for all, as ZeroRedundancyOptimizer does; None where it updates all."""
     within = field(optimizer, "optim")
     if not isinstance(within, torch.optim.Optimizer):
         return None
-    own = [p for group in within.param_groups for p in group["params"]]
-    is_whole = len(own) == sum(len(group["params"]) for group in optimizer.param_groups)
+    own = parameters_of(within)
+    is_whole = len(own) == len(parameters_of(optimizer))
     return None if is_whole else [[owners[id(p)][0].name, owners[id(p)][1]] for p in own if id(p) in owners]
 
 
@@ -65,18 +69,18 @@ class Training(Passes):
 
     def record_restored(self, optimizer, name):
         """The state that an optimizer has before its first update here, from a checkpoint."""
-        state = self.state(optimizer, [p for group in optimizer.param_groups for p in group["params"]], self.owners())
+        state = self.state(optimizer, parameters_of(optimizer), self.owners())
         if state:
             self.record.at("forward")
             self.record.digests(name, "restored", state)
 
     def strangers(self, optimizer, owners):
-        places, ignored = [p for group in optimizer.param_groups for p in group["params"]], self.ignored()
+        places, ignored = parameters_of(optimizer), self.ignored()
         return [(ignored.get(id(p), "parameter %d" % number), p) for number, p in enumerate(places)
                 if p.requires_grad and id(p) not in owners and not is_divided(p)]
 
     def ignored(self):
-        """{id: name} of the parameters that DistributedDataParallel was told to ignore."""
+        """{id: name} of the parameters that DistributedDataParallel ignores."""
         return {id(p): "%s %s" % (model.name, name) for model in self.live_models() for name, p in model.ignored()}
 
     def take(self, optimizer, strangers):
@@ -84,7 +88,7 @@ class Training(Passes):
         self.record.at("update")
         if strangers:
             self.record.digests(self.names.of(optimizer), "gradients", [(name, p.grad if p.is_leaf else None) for name, p in strangers])
-        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        own = set(map(id, parameters_of(optimizer)))
         for model in self.live_models():
             gradients = model.gradients()
             is_own = not own.isdisjoint(model.owned())
@@ -98,7 +102,7 @@ class Training(Passes):
             return
         self.look_again()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
-        places = [p for group in optimizer.param_groups for p in group["params"]]
+        places = parameters_of(optimizer)
         own, strangers = [owners[id(p)] for p in places if id(p) in owners], self.strangers(optimizer, owners)
         if args[1:] or kwargs.get("closure"):
             self.take(optimizer, strangers)

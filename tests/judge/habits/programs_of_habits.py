@@ -5,7 +5,6 @@ usage: programs_of_habits.py FOLDER NAME:WORLD...     each NAME:WORLD is recorde
 """
 
 import copy
-import datetime
 import os
 import sys
 
@@ -23,7 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler, TensorDataset
 
 import lockstep_recorder
-from forked_ranks import load_all, run_forked
+from forked_ranks import record_programs
 
 SAMPLES, WIDTH, CLASSES, BATCH, EPOCHS = 64, 8, 3, 4, 2
 
@@ -250,24 +249,13 @@ PROGRAMS = {train_a_head: ("head", "head_loaded_on_rank_zero"), average_weights:
                              "epochs_from_zero")}
 
 
-def rank_of_program(folder, name, rank, world):
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
-    lockstep_recorder.start(os.path.join(folder, "%s-%d" % (name, world)), name + ".py")
-    dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "%s-%d.store" % (name, world)), rank=rank,
-                            world_size=world, timeout=datetime.timedelta(seconds=10))
-    run = next(run for run, names in PROGRAMS.items() if name in names)
+def run(rank, name):
+    program = next(each for each, names in PROGRAMS.items() if name in names)
     try:
-        run(rank, name)
+        program(rank, name)
     except RuntimeError as error:
         lockstep_recorder._launch.record_exception(error)
 
 
-def main(folder, wanted):
-    load_all()
-    for each in wanted:
-        name, world = each.split(":")
-        run_forked(int(world), lambda rank: rank_of_program(folder, name, rank, int(world)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    record_programs(run, sys.argv[1], sys.argv[2:], 10)
