@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The harness's own NCCL backend, on the fake CUDA libraries.
+"""The harness's own backends of CUDA tensors, on the fake CUDA libraries.
 
 usage: test_harness.py Harness
 
@@ -26,10 +26,10 @@ class Harness(unittest.TestCase):
             print("skipped: NVIDIA's libraries are in neither .venv nor .venv-peer: ./lockstep setup --gpu")
             sys.exit(77)
 
-    def run_over_nccl(self, *arguments, tier="cold", **variables):
+    def run_over(self, *arguments, tier="cold", backend="nccl", **variables):
         with tempfile.TemporaryDirectory() as folder:
             return subprocess.run(
-                [os.environ["LOCKSTEP"], "run", *arguments, "--backend", "nccl", "--tier", tier, "--seed", "7",
+                [os.environ["LOCKSTEP"], "run", *arguments, "--backend", backend, "--tier", tier, "--seed", "7",
                  "--world", "2,3", "--out", folder],
                 capture_output=True, text=True, check=False, timeout=DEADLINE_S, cwd=folder,
                 env=environment(LD_LIBRARY_PATH=nvidia_folders(), LD_PRELOAD=os.environ["LOCKSTEP_FAKE_CUDA"],
@@ -37,18 +37,25 @@ class Harness(unittest.TestCase):
 
     def test_a_scenario_is_judged_over_it(self):
         """Each instance has a group of its own, which the backend connects anew and leaves without an error."""
-        done = self.run_over_nccl("replicas.start_equal", "--cases", "2")
+        done = self.run_over("replicas.start_equal", "--cases", "2")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal .* bit-equal +worlds 2-3")
 
     def test_a_warm_world_is_kept_for_the_next_case(self):
         """And what a case does with its GPU is over when it ends: no thread and no descriptor is left behind."""
-        done = self.run_over_nccl("replicas.start_equal", "--cases", "12", tier="warm")
+        done = self.run_over("replicas.start_equal", "--cases", "12", tier="warm")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal +warm +\d+ cases  bit-equal +worlds 2-3")
 
+    def test_gloo_carries_cuda_tensors(self):
+        """One backend of the group has both devices' tensors."""
+        for tier in ("cold", "warm"):
+            done = self.run_over("replicas.start_equal", "--cases", "4", tier=tier, backend="gloo_cuda")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal +%s +\d+ cases  bit-equal" % tier)
+
     def test_a_warm_world_that_is_not_made_says_why(self):
-        done = self.run_over_nccl("replicas.start_equal", "--cases", "1", tier="warm",
+        done = self.run_over("replicas.start_equal", "--cases", "1", tier="warm",
                                   LOCKSTEP_FAKE_CUDA_FAULTS="ncclCommInitRankConfig@1=ncclSystemError")
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout + done.stderr,
@@ -57,20 +64,20 @@ class Harness(unittest.TestCase):
     def test_ranks_that_share_a_gpu_are_set_up_for_the_nccl_that_is_loaded(self):
         """By the names of hosts until 2.29, and from 2.30 on as NCCL has it; the library does not take the other."""
         for version in ("22809", "23000"):
-            done = self.run_over_nccl("replicas.start_equal", "--cases", "1", LOCKSTEP_FAKE_CUDA_DEVICES="1",
+            done = self.run_over("replicas.start_equal", "--cases", "1", LOCKSTEP_FAKE_CUDA_DEVICES="1",
                                       LOCKSTEP_FAKE_CUDA_NCCL=version)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("share 1 GPU", done.stdout)
 
     def test_an_error_of_nccl_is_the_ranks_and_not_the_end_of_its_process(self):
-        done = self.run_over_nccl("replicas.start_equal", "--cases", "2",
+        done = self.run_over("replicas.start_equal", "--cases", "2",
                                   LOCKSTEP_FAKE_CUDA_FAULTS="ncclAllReduce@1=ncclSystemError")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("NCCL error", done.stdout)
         self.assertNotIn("SIG", done.stdout)
 
     def test_the_product_is_not_loaded_for_it(self):
-        done = self.run_over_nccl("replicas.start_equal", "--cases", "1", LD_DEBUG="files")
+        done = self.run_over("replicas.start_equal", "--cases", "1", LD_DEBUG="files")
         self.assertIn("liblockstep_harness_nccl.so", done.stderr)
         self.assertNotIn("liblockstep_nccl.so", done.stderr)
 

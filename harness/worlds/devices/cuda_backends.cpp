@@ -59,7 +59,7 @@ class Nccl final : public OnGpu {
 class GlooOfCuda final : public OnGpu {
  public:
   c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {
-    return wanted.another_on_cpu();
+    return wanted.on_cpu;
   }
 };
 

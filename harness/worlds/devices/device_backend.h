@@ -38,7 +38,7 @@ class DeviceBackend {
     // Makes another backend like `on_cpu`; collective.
     std::function<c10::intrusive_ptr<c10d::Backend>()> another_on_cpu;
   };
-  // Collective; blocks.
+  // Collective; blocks. May return `on_cpu`, which then carries both.
   virtual c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const = 0;
 
   // Enqueues a delay of about `time` on the stream, before what is submitted to it next; the host

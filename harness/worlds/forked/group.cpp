@@ -35,9 +35,10 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
                         listens_on);
   };
   const auto own = on_cpu("group");
-  TappedGroup made{.group = nullptr, .taps = {c10::make_intrusive<Tap>(own, log)}};
+  auto carries_device = own;
+  HoldUp hold_up;
   if (device.backend) {
-    const auto backend =
+    carries_device =
         device.backend->make({.store = c10::make_intrusive<c10d::PrefixStore>("device", own_store),
                               .rank = rank,
                               .size = size,
@@ -45,12 +46,16 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
                               .timeout = limit,
                               .on_cpu = own,
                               .another_on_cpu = [&] { return on_cpu("below the device"); }});
-    const auto hold_up = [by = device.backend](const c10::Stream& stream,
-                                               std::chrono::milliseconds time) {
+    hold_up = [by = device.backend](const c10::Stream& stream, std::chrono::milliseconds time) {
       by->hold_up(stream, time);
     };
-    made.taps.push_back(c10::make_intrusive<Tap>(backend, log, nullptr, hold_up));
   }
+  // c10d takes one backend of a type: Gloo that carries a device's tensors too has one tap.
+  TappedGroup made{.group = nullptr,
+                   .taps = {c10::make_intrusive<Tap>(own, log, nullptr,
+                                                     carries_device == own ? hold_up : nullptr)}};
+  if (carries_device != own)
+    made.taps.push_back(c10::make_intrusive<Tap>(carries_device, log, nullptr, hold_up));
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
