@@ -238,6 +238,8 @@ void Communicator::set_timeout(std::optional<std::chrono::milliseconds> timeout)
 void Communicator::take_timeout_of(const Communicator& other) {
   timeout_ = other.timeout_;
   timeout_is_given_ = other.timeout_is_given_;
+  // Several communicators may share a part of a group: its backends wait as long as the longest.
+  if (!name_.empty() && timeout_ > backend_timeout(device_)) group_->setTimeout(timeout_);
 }
 
 Communicator Communicator::split(const std::string& name, const std::string& need) {

@@ -107,9 +107,11 @@ class DoneWork final : public c10d::Work {
 void flip(const Tensors& tensors, int bit) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined() || tensor.nbytes() == 0) continue;
-    auto* bytes = static_cast<uint8_t*>(tensor.data_ptr());
+    const at::Tensor own = tensor.cpu();  // itself, unless it is on a device
+    auto* bytes = static_cast<uint8_t*>(own.data_ptr());
     const auto place = static_cast<size_t>(bit) % (8 * tensor.nbytes());
     bytes[place / 8] = static_cast<uint8_t>(bytes[place / 8] ^ (1u << (place % 8)));
+    if (!own.is_same(tensor)) tensor.variable_data().copy_(own);
     return;
   }
 }
@@ -518,7 +520,7 @@ BackendPtr Tap::split(const c10::intrusive_ptr<c10d::Store>& store, const std::v
     return tapped(std::move(part), name);
   }
   if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  auto part = carrier_->split(ranks, name);
+  auto part = carrier_->split(ranks, name, options ? options->timeout : kNoTimeout);
   return c10::make_intrusive<Tap>(std::move(part.backend), log_->for_group(name),
                                   std::move(part.carrier));
 }

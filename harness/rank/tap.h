@@ -80,12 +80,14 @@ class Carrier {
   virtual c10::intrusive_ptr<c10d::Work> carry(Call call, const Collective& issued,
                                                const std::shared_ptr<TapLog>& log) = 0;
 
-  // This rank's side of a group of `members` of this one, ascending and including this rank.
+  // This rank's side of a group of `members` of this one, ascending and including this rank, whose
+  // operations end after `timeout`; zero: after that of a group that was given none.
   struct Part {
     c10::intrusive_ptr<c10d::Backend> backend;
     std::shared_ptr<Carrier> carrier;
   };
-  virtual Part split(const std::vector<int>& members, const std::string& name) = 0;
+  virtual Part split(const std::vector<int>& members, const std::string& name,
+                     std::chrono::milliseconds timeout) = 0;
 };
 
 class Tap final : public c10d::Backend {

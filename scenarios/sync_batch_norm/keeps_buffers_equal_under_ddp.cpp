@@ -271,7 +271,7 @@ Scenario keeps_buffers_equal_under_ddp() {
       .tags = {"sync_batch_norm", "buffers"},
       .must_catch = {"sync_batch_norm_running_count_taken_from_own",
                      "sync_batch_norm_running_statistics_local", "buffers_never_broadcast",
-                     "layer_waits_as_long_as_its_replica"},
+                     "layer_waits_as_long_as_its_replica", "layers_end_with_the_instance"},
       .draws = 40,
       .start = {.world = {.size = 2}},
       .every = every_small_one,

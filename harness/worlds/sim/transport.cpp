@@ -14,8 +14,9 @@ using Milliseconds = std::chrono::milliseconds;
 
 // The timeout that a group of simulated ranks reports unless it was given one; it ends no wait.
 constexpr std::chrono::minutes kPatience{5};
+constexpr Milliseconds kNone{0};
 
-// The timeout of a rank's waits in a group, in virtual time; zero: none.
+// The timeout of a rank's operations in a group, in virtual time; zero: none.
 using Timeout = std::shared_ptr<Milliseconds>;
 
 // The backend of a simulated group for everything but collectives.
@@ -70,13 +71,14 @@ class DeviceSlot final : public Carrier {
             }});
   }
 
-  Part split(const std::vector<int>& members, const std::string& name) override {
+  Part split(const std::vector<int>& members, const std::string& name,
+             Milliseconds given) override {
     std::vector<int> ranks;
     for (const int member : members)
       ranks.push_back(group_->matcher_.ranks().at(static_cast<size_t>(member)));
     const auto own = std::find(members.begin(), members.end(), member_) - members.begin();
     const auto index = static_cast<int>(own);
-    const auto timeout = std::make_shared<Milliseconds>();
+    const auto timeout = std::make_shared<Milliseconds>(given == kPatience ? kNone : given);
     return {c10::make_intrusive<Nowhere>(index, static_cast<int>(members.size()), timeout),
             std::make_shared<DeviceSlot>(group_->find_(name, ranks), index, timeout)};
   }

@@ -17,8 +17,26 @@ constexpr Nanoseconds kLook = std::chrono::microseconds(50);
 
 }  // namespace
 
-bool SimWork::is_over() const {
+// A sixteenth later, so that a wait in slices that has the same timeout ends first.
+SimWork::SimWork(Parts parts)
+    : parts_(std::move(parts)),
+      deadline_(parts_.timeout > Milliseconds::zero()
+                    ? std::optional(parts_.scheduler.now() + Nanoseconds(parts_.timeout) * 17 / 16)
+                    : std::nullopt) {}
+
+bool SimWork::has_come() const {
   return parts_.over.has_happened() && parts_.over.when() <= parts_.scheduler.now();
+}
+
+bool SimWork::is_late() const {
+  if (!deadline_ || parts_.scheduler.now() < *deadline_) return false;
+  return !parts_.over.has_happened() || parts_.over.when() > *deadline_;
+}
+
+std::string SimWork::error() const {
+  if (!is_late()) return parts_.error;
+  return "timed out after " + std::to_string(parts_.timeout.count()) + " ms, waiting for " +
+         parts_.what();
 }
 
 bool SimWork::isCompleted() {
@@ -26,27 +44,27 @@ bool SimWork::isCompleted() {
     auto& scheduler = parts_.scheduler;
     const auto from = scheduler.now();
     scheduler.stand_back(kLook, parts_.what);
-    if (is_over()) scheduler.advance(std::max(from, parts_.over.when()) - scheduler.now());
+    if (has_come()) scheduler.advance(std::max(from, parts_.over.when()) - scheduler.now());
   }
   if (!is_over()) return false;
-  if (parts_.error.empty()) parts_.arrive();
+  if (error().empty()) parts_.arrive();
   return true;
 }
 
 std::exception_ptr SimWork::exception() const {
-  if (!is_over() || parts_.error.empty()) return nullptr;
-  return std::make_exception_ptr(std::runtime_error(parts_.error));
+  if (!is_over() || error().empty()) return nullptr;
+  return std::make_exception_ptr(std::runtime_error(error()));
 }
 
 bool SimWork::wait(Milliseconds timeout) {
-  if (timeout <= Milliseconds::zero()) timeout = parts_.timeout;
-  const bool in_time = timeout <= Milliseconds::zero()
-                           ? parts_.scheduler.wait(parts_.over, parts_.what)
-                           : parts_.scheduler.wait(parts_.over, parts_.what, Nanoseconds(timeout));
-  if (!in_time)
+  std::optional<Nanoseconds> most;
+  if (timeout > Milliseconds::zero()) most = timeout;
+  if (deadline_)
+    most = std::min(most.value_or(Nanoseconds::max()), *deadline_ - parts_.scheduler.now());
+  if (!is_late() && !parts_.scheduler.wait(parts_.over, parts_.what, most) && !is_late())
     throw std::runtime_error("timed out after " + std::to_string(timeout.count()) +
                              " ms, waiting for " + parts_.what());
-  if (!parts_.error.empty()) throw std::runtime_error(parts_.error);
+  if (const auto text = error(); !text.empty()) throw std::runtime_error(text);
   parts_.arrive();
   return true;
 }

@@ -8,12 +8,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep::sim {
 
-// Waits for an event of the scheduler.
+// Waits for an event of the scheduler. It fails on its own when `timeout` has passed since it was
+// issued, as Gloo's do.
 class SimWork final : public c10d::Work {
  public:
   struct Parts {
@@ -27,10 +29,10 @@ class SimWork final : public c10d::Work {
     std::function<int()> source = [] { return -1; };
     std::function<void()> arrive = [] {};  // called when the rank has seen that it is over
   };
-  explicit SimWork(Parts parts) : parts_(std::move(parts)) {}
+  explicit SimWork(Parts parts);
 
   bool isCompleted() override;
-  bool isSuccess() const override { return is_over() && parts_.error.empty(); }
+  bool isSuccess() const override { return is_over() && error().empty(); }
   std::exception_ptr exception() const override;
   int sourceRank() const override { return parts_.source(); }
   std::vector<at::Tensor> result() override { return parts_.outputs; }
@@ -41,9 +43,13 @@ class SimWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
-  bool is_over() const;
+  bool has_come() const;  // from all ranks
+  bool is_late() const;
+  bool is_over() const { return has_come() || is_late(); }
+  std::string error() const;
 
   const Parts parts_;
+  const std::optional<Nanoseconds> deadline_;
 };
 
 }  // namespace lockstep::sim
