@@ -146,11 +146,11 @@ Rounded output_of(const BatchNorm& layer, const Rounded& distance, const Rounded
 
 void backward(Normalised& out, const Rows& rows, const std::vector<BatchPart>& parts,
               const Rounded& distance, const Rounded& inverse, const Rounded& scale,
-              const Rounding& rounding) {
+              const Rounding& rounding, const Rounding& of_sums) {
   const auto count = static_cast<double>(out.count);
   const auto upstream = given(rows.cotangent);
-  const auto weighted = rounding.times(upstream, distance);
-  const auto sum = rounding.sum(upstream), product = rounding.sum(weighted);
+  const auto weighted = of_sums.times(upstream, distance);
+  const auto sum = of_sums.sum(upstream), product = of_sums.sum(weighted);
   // g - sum / n - distance inverse^2 product / n, all times inverse weight.
   const auto slope =
       rounding.over(rounding.times(rounding.times(inverse, inverse), product), count);
@@ -163,7 +163,7 @@ void backward(Normalised& out, const Rows& rows, const std::vector<BatchPart>& p
   int64_t first = 0;
   for (const auto own : rows.counts) {
     const auto share = [&](const Rounded& all) {
-      return rounding.sum({all.value.narrow(0, first, own), all.error.narrow(0, first, own)});
+      return of_sums.sum({all.value.narrow(0, first, own), all.error.narrow(0, first, own)});
     };
     out.weight_gradients.push_back(rounding.times(share(weighted), inverse));
     out.bias_gradients.push_back(share(upstream));
@@ -190,12 +190,14 @@ at::Tensor by_channel(const at::Tensor& values) {
 }
 
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
-                      int precision_bits) {
+                      Computing computing) {
   const auto rows = rows_of(parts);
   if (rows.input.size(0) == 0) return of_no_values(parts);
   const auto part_count = static_cast<int64_t>(parts.size());
-  const Rounding rounding(precision_bits, rows.input.size(0) + part_count + 8);
-  const auto spread = spread_of(rows.input, layer.eps, part_count, precision_bits);
+  const auto terms = rows.input.size(0) + part_count + 8;
+  const Rounding rounding(computing.precision_bits, terms);
+  const Rounding of_sums(computing.product_bits, terms);
+  const auto spread = spread_of(rows.input, layer.eps, part_count, computing.precision_bits);
   Normalised out{.count = rows.input.size(0),
                  .average = spread.average,
                  .unbiased_variance = spread.unbiased_variance,
@@ -208,7 +210,7 @@ Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& part
   const auto scale = scale_of(layer, inverse, rounding);
   const auto distance = distances(rows.input, spread.average, rounding);
   out.outputs = by_part(output_of(layer, distance, scale, rounding), rows, parts);
-  backward(out, rows, parts, distance, inverse, scale, rounding);
+  backward(out, rows, parts, distance, inverse, scale, rounding, of_sums);
   return out;
 }
 

@@ -38,10 +38,23 @@ struct Normalised {
 // [samples, channels, ...] -> [values, channels].
 at::Tensor by_channel(const at::Tensor& values);
 
-// `precision_bits` of the format that computes: 24 for float32. Variances are computed from
-// distances, over the batch as a whole or part by part and then merged by counts.
+// The precisions, in bits, of the formats that compute: 24 for float32.
+struct Computing {
+  int precision_bits = 24;
+  int product_bits = 24;  // of a gradient times a distance, and of the sums of a backward pass
+};
+
+// Variances are computed from distances, over the batch as a whole or part by part and then merged
+// by counts.
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
-                      int precision_bits);
+                      Computing computing);
+
+// In one format throughout.
+inline Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
+                             int precision_bits) {
+  return normalised(layer, parts,
+                    Computing{.precision_bits = precision_bits, .product_bits = precision_bits});
+}
 
 // Returns the evaluation of `input`, [samples, channels, ...]: normalised by running statistics,
 // one value a channel each, as they are given.

@@ -15,6 +15,8 @@ namespace {
 using reference::Rounded;
 using reference::Storage;
 
+constexpr const char* kSumsInItsDtype = "sums of a backward pass are in the input's dtype";
+
 Storage storage_of(at::ScalarType dtype) {
   const auto traits = traits_of(dtype_word(dtype));
   return {.precision_bits = traits.precision_bits,
@@ -130,18 +132,41 @@ void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
   add_stored(to, reference::stored(right, storage_of(dtype)), dtype);
 }
 
-std::vector<Step> expected_steps(const Layer& c) {
-  return expected_steps(c, [&c](int step) { return parts_of(c, step); });
+void record_kernels(RankContext& here) {
+  if (here.device().is_cuda()) here.record(kSumsInItsDtype, std::vector<int64_t>{1});
 }
 
-std::vector<Step> expected_steps(const Layer& c, const PartsOfStep& parts) {
+reference::Computing computing_of(const Layer& c) {
+  return {.precision_bits = precision_bits(c.dtype), .product_bits = precision_bits(c.dtype)};
+}
+
+reference::Computing computing_of(const Layer& c, const History& h) {
+  reference::Computing computing = computing_of(c);
+  for (const auto& rank : h.ranks())
+    for (const auto& event : rank.events)
+      if (const auto* const seen = std::get_if<Observation>(&event.what);
+          seen && seen->name == kSumsInItsDtype)
+        computing.product_bits = storage_of(dtype_of(c)).precision_bits;
+  return computing;
+}
+
+std::vector<Step> expected_steps(const Layer& c) {
+  return expected_steps(c, computing_of(c));
+}
+
+std::vector<Step> expected_steps(const Layer& c, reference::Computing computing) {
+  return expected_steps(c, computing, [&c](int step) { return parts_of(c, step); });
+}
+
+std::vector<Step> expected_steps(const Layer& c, reference::Computing computing,
+                                 const PartsOfStep& parts) {
   const auto start = start_of(c);
   const auto layer = definition_of(c);
   RunningStatistics running{reference::given(start.running_mean.to(at::kDouble)),
                             reference::given(start.running_var.to(at::kDouble)), start.batches};
   std::vector<Step> steps;
   for (int s = 0; s < c.steps; ++s) {
-    const auto batch = reference::normalised(layer, parts(s), precision_bits(c.dtype));
+    const auto batch = reference::normalised(layer, parts(s), computing);
     if (batch.is_undecided)
       throw Refused("no reference at step " + std::to_string(s) +
                     ": rounding decides the standard deviation");

@@ -44,9 +44,19 @@ using PartsOfStep = std::function<std::vector<reference::BatchPart>(int step)>;
 // Appends one rank's expected value and its bound, both rounded to `dtype`.
 void add(ByRank& to, const reference::Rounded& right, at::ScalarType dtype);
 
+// Records that this rank's layer is computed by CUDA's kernels, which sum a backward pass in the
+// input's dtype: docs/numerics.md, "Batch normalisation". Records nothing elsewhere.
+void record_kernels(RankContext& here);
+
+// The precisions in which the ranks' layers computed, and on a CPU.
+reference::Computing computing_of(const Layer& c, const History& h);
+reference::Computing computing_of(const Layer& c);
+
 // Throws Refused where rounding decides the standard deviation.
 std::vector<Step> expected_steps(const Layer& c);
-std::vector<Step> expected_steps(const Layer& c, const PartsOfStep& parts);
+std::vector<Step> expected_steps(const Layer& c, reference::Computing computing);
+std::vector<Step> expected_steps(const Layer& c, reference::Computing computing,
+                                 const PartsOfStep& parts);
 
 // A mistake, and the values it would give, step by step. Ranks without values may give NaN.
 struct Mistake {

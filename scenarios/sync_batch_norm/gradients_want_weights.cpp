@@ -53,6 +53,7 @@ at::Tensor upstream_of(const Layer& c, int step, int rank, const std::string& ph
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
+  record_kernels(here);
   const auto replica = wrap(here, model, {});
   for (int step = 0; step < c.steps; ++step)
     for (const char* phase : {kWeighted, kUnweighted}) {
@@ -71,12 +72,13 @@ void program(const Layer& c, RankContext& here) {
 
 // The gradients of the sum of the ranks' losses; weight's and bias' gradients are each rank's
 // share.
-reference::Normalised by_ranks(const Layer& c, int step, const std::string& phase) {
+reference::Normalised by_ranks(const Layer& c, int step, const std::string& phase,
+                               reference::Computing computing) {
   auto parts = parts_of(c, step);
   for (int rank = 0; rank < c.world.size; ++rank)
     parts[static_cast<size_t>(rank)].cotangent =
         upstream_of(c, step, rank, phase).to(at::kDouble).contiguous();
-  auto out = reference::normalised(definition_of(c), parts, precision_bits(c.dtype));
+  auto out = reference::normalised(definition_of(c), parts, computing);
   if (out.is_undecided) throw Refused("no reference: rounding decides the standard deviation");
   return out;
 }
@@ -105,8 +107,8 @@ reference::Rounded averaged(const Layer& c, const std::vector<reference::Rounded
 
 // The expected values of every rank in one phase. Unlike in `by_one` a rank's grad_output is
 // rounded to its dtype, so the effect of this is added to the bound.
-Step expected(const Layer& c, int step, const std::string& phase) {
-  const auto ranks = by_ranks(c, step, phase);
+Step expected(const Layer& c, int step, const std::string& phase, reference::Computing computing) {
+  const auto ranks = by_ranks(c, step, phase, computing);
   const auto weight = averaged(c, ranks.weight_gradients), bias = averaged(c, ranks.bias_gradients);
   Step out;
   const auto one = by_one(c, step);
@@ -130,7 +132,8 @@ Step expected(const Layer& c, int step, const std::string& phase) {
 }
 
 Explanations explained(const Layer& c, int step, const std::string& phase, const char* name) {
-  const auto other = expected(c, step, phase == kWeighted ? kUnweighted : kWeighted);
+  const auto other =
+      expected(c, step, phase == kWeighted ? kUnweighted : kWeighted, computing_of(c));
   Explanations out{sum_not_average("gradients")};
   if (phase == kWeighted)
     out.push_back(recorded_instead({"average_of_averages",
@@ -143,7 +146,7 @@ Explanations explained(const Layer& c, int step, const std::string& phase, const
 Findings judged(const Layer& c, const History& h, const std::string& rule, const char* phase) {
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
-    const auto right = expected(c, step, phase);
+    const auto right = expected(c, step, phase, computing_of(c, h));
     std::vector<Comparison> rows;
     for (const char* name : {kOutput, kInputGradient, kWeightGradient, kBiasGradient})
       rows.push_back(

@@ -36,6 +36,7 @@ using namespace sync_batch_norm;
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
+  record_kernels(here);
   const IntraOpThreads threads(c.threads);
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
@@ -92,7 +93,7 @@ Findings parameters_have_gradients(const Layer& c, const History& h) {
 }
 
 Findings everything_is_as_in_one_process(const Layer& c, const History& h) {
-  const auto steps = expected_steps(c);
+  const auto steps = expected_steps(c, computing_of(c, h));
   auto out =
       compared(c, h, steps, "Every rank must normalise with the statistics of the whole batch",
                "forward", {kOutput});

@@ -42,6 +42,7 @@ void record(const Layer& c, RankContext& here, const Model& model, const at::Ten
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
+  record_kernels(here);
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
     here.enter(step, "after step");
@@ -82,7 +83,7 @@ ByRank nothing_for(const ByRank& right) {
 }
 
 Findings training_goes_on(const Layer& c, const History& h) {
-  auto steps = expected_steps(c);
+  auto steps = expected_steps(c, computing_of(c, h));
   for (const char* name : {kInputGradient, kWeightGradient, kBiasGradient})
     if (const auto row = steps.front().find(name); row != steps.front().end())
       row->second = nothing_for(row->second);

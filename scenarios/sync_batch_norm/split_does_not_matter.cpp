@@ -36,6 +36,7 @@ using namespace sync_batch_norm;
 void take_part(const Layer& c, RankContext& here, const Split& split, const Samples& own) {
   const auto model = lockstep::sync_batch_norm(here, c.norm, here.group_of(split.group));
   set_state(*model, c);
+  record_kernels(here);
   for (int step = 0; step < c.steps; ++step) {
     const auto whole = whole_of(c, step);
     model->zero_grad();
@@ -76,8 +77,8 @@ void program(const Layer& c, RankContext& here) {
 }
 
 // The definition's values under a split; only their bounds are used.
-std::vector<Step> expected_under(const Layer& c, const Split& split) {
-  return expected_steps(c, [&](int step) {
+std::vector<Step> expected_under(const Layer& c, const History& h, const Split& split) {
+  return expected_steps(c, computing_of(c, h), [&](int step) {
     const auto whole = whole_of(c, step);
     std::vector<reference::BatchPart> parts;
     for (const auto& own : split.by_rank)
@@ -111,8 +112,8 @@ class SplitComparison {
         history_(h),
         first_(first),
         split_(split),
-        bounds_first_(expected_under(c, first)),
-        bounds_(expected_under(c, split)) {}
+        bounds_first_(expected_under(c, h, first)),
+        bounds_(expected_under(c, h, split)) {}
 
   // Comparisons of all ranks.
   std::vector<Comparison> of_samples(int step) const {
@@ -273,8 +274,7 @@ Scenario split_does_not_matter() {
                "weight's and bias' gradients.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; metamorphic testing (Chen, Cheung and Yiu 1998)",
-      .not_covered =
-          "mistakes that are the same under every split (sync_batch_norm.matches_single_process)",
+      .not_covered = "what is the same under every split (sync_batch_norm.matches_single_process)",
       .usual_mistake = "statistics that weight ranks equally, or count them.",
       .tags = {"sync_batch_norm"},
       .must_catch = {"sync_batch_norm_averages_unweighted",

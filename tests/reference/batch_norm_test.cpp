@@ -67,6 +67,37 @@ TEST(BatchNorm, IsLibtorchsOnTheConcatenatedBatch) {
   }
 }
 
+// The input's gradient as CUDA's kernels compute it for a half tensor: in single precision, but for
+// the products of a backward pass, which are rounded to half before they are summed.
+at::Tensor input_gradient_with_products_in_half(const BatchNorm& by, const BatchPart& part) {
+  const auto input = part.input.to(torch::kFloat), gradient = part.cotangent.to(torch::kFloat);
+  const auto distance = input - input.mean(0);
+  const auto scale = (distance.square().mean(0) + static_cast<float>(by.eps)).rsqrt();
+  const auto products = (gradient * distance).to(torch::kHalf).to(torch::kFloat);
+  const auto bent = gradient - gradient.mean(0) - distance * scale.square() * products.mean(0);
+  return (bent * scale * by.weight.to(torch::kFloat)).to(torch::kDouble);
+}
+
+TEST(BatchNorm, ProductsOfANarrowerFormatHaveABoundOfTheirOwn) {
+  const auto in_half = [](const at::Tensor& values) {
+    return values.to(torch::kHalf).to(torch::kDouble);
+  };
+  int outside_of_single = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const BatchPart part{in_half(reals({8, 3}, seed)), in_half(reals({8, 3}, seed + 50))};
+    const auto computed = input_gradient_with_products_in_half(layer(), part);
+    const auto is_within = [&](int product_bits) {
+      const auto right =
+          normalised(layer(), {part}, Computing{.precision_bits = 24, .product_bits = product_bits})
+              .input_gradients.front();
+      return at::all((computed - right.value).abs() <= right.error).item<bool>();
+    };
+    EXPECT_TRUE(is_within(11)) << seed;
+    outside_of_single += is_within(24) ? 0 : 1;
+  }
+  EXPECT_GT(outside_of_single, 10);
+}
+
 TEST(BatchNorm, EvaluationIsLibtorchs) {
   for (const int bits : {24, 53}) {
     const auto dtype = bits == 24 ? torch::kFloat : torch::kDouble;
