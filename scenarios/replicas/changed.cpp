@@ -90,7 +90,11 @@ void Numbered::change(const Changed& c) {
   if (how == ChangeKind::nan) element.fill_(std::numeric_limits<double>::quiet_NaN());
   if (how == ChangeKind::another)
     element.scalar_type() == at::kBool ? element.logical_not_() : element.add_(64);
-  if (how == ChangeKind::last_bit) static_cast<char*>(element.mutable_data_ptr())[0] ^= 1;
+  if (how == ChangeKind::last_bit) {
+    const auto changed = element.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    static_cast<char*>(changed.mutable_data_ptr())[0] ^= 1;
+    element.copy_(changed);
+  }
 }
 
 }  // namespace lockstep::scenarios::replicas
