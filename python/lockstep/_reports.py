@@ -23,6 +23,14 @@ def note(item: pytest.Item, sentence: str) -> None:
         item.add_report_section("call", NOTES, sentence)
 
 
+def note_of_cuda(item: pytest.Item, verdict: Verdict) -> None:
+    """CUDA refuses a process that was forked from one that uses it, and proposes what no test here can do."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized() and any(end.outcome and "CUDA" in end.outcome.line for end in verdict.ends):
+        note(item, "pytest's process has used CUDA, so ranks that are forked from it cannot: use CUDA in ranks alone, or run tests that use it in "
+                   "pytest's process apart from these")
+
+
 def forget(item: pytest.Item, sections: list[tuple[str, str, str]], recording: Recording | None) -> None:
     """Removes what the last example left, but for notes. Of a test that fails it is the smallest one that stays."""
     item._report_sections[:] = sections + [each for each in item._report_sections if each[1] == NOTES and each not in sections]

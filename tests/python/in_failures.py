@@ -148,6 +148,37 @@ def test_changed(changes): assert VALUE == 1
 def test_after_changed(): assert VALUE == 0
 """
 
+# A GPU that pytest's process has used, as PyTorch tells it, and what CUDA says in a process forked from it then.
+CUDA = """
+import pytest, torch, lockstep
+
+@pytest.fixture
+def used(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+
+@lockstep.world(2)
+def test_forked(rank, used):
+    raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+@lockstep.world(2)
+def test_other(rank, used): assert False
+"""
+# A rank in which a driver opens a device's file and pipes at its first use, and one that leaves a pipe alone.
+DRIVER = """
+import os, sys
+import lockstep
+
+@lockstep.world(2)
+def test_driver():
+    sys.kept = [os.open("/dev/null", os.O_RDONLY), os.pipe()]
+    read = os.readlink
+    os.readlink = lambda path: "/dev/nvidia0" if read(path) == "/dev/null" and path.endswith(f"/{sys.kept[0]}") else read(path)
+
+@lockstep.world(3)
+def test_pipe():
+    sys.kept = os.pipe()
+"""
+
 
 class Failures(project.Project):
     def test_what_a_rank_alone_knows_fails_its_test(self):
@@ -174,6 +205,19 @@ class Failures(project.Project):
                     self.assert_says(said, r"test_class\[world2-0\]: ran cold: a fixture has changed TestClass.value",
                                      r"test_changed\[world2\]: ran cold: a fixture has changed test_changed.VALUE")
                     self.assertNotIn("test_after_changed", said)
+
+    def test_ranks_forked_behind_a_use_of_cuda_are_explained(self):
+        self.write("test_cuda.py", CUDA)
+        _, said, _ = self.pytest()
+        self.assert_says(said, r"test_forked\[world2\]: pytest's process has used CUDA, so ranks that are forked from it cannot")
+        self.assertNotIn("test_other[world2]: pytest's process has used CUDA", said)
+
+    def test_what_a_gpus_driver_opens_is_none_of_a_test(self):
+        self.write("test_driver.py", DRIVER)
+        _, said, results = self.pytest("--lockstep-tier", "warm")
+        self.assertEqual({kind for kind, _ in results.values()}, {"passed"}, said)
+        self.assert_says(said, r"test_pipe\[world3\]: left behind in kept ranks: the file pipe")
+        self.assertNotIn("test_driver[world2]", said)
 
 
 if __name__ == "__main__":
