@@ -30,8 +30,8 @@ a rank sends in a step, TCP's own included, as the loopback device counts them.
 --cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
 
-Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side; without it that side
-is left out. Exit 2: bench_ddp_step has not been built (./lockstep build), or a rank failed.
+Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side, or LOCKSTEP_PYTHON names it;
+without one that side is left out. Exit 2: bench_ddp_step has not been built (./lockstep build), or a rank failed.
 """
 
 import argparse
@@ -45,7 +45,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEER = ROOT / ".venv-peer"
+MADE = ROOT / ".venv-peer"
+PEER = os.environ.get("LOCKSTEP_PYTHON") or (MADE / "bin" / "python" if (MADE / ".complete").exists() else None)
 
 # How many steps of each make a turn of one or two seconds.
 Model = collections.namedtuple("Model", "name what steps")
@@ -67,7 +68,6 @@ NAMES.update({hook: hook[5:] + " hook" for hook in HOOKS})
 RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python_view"],
           "lockstep_batched": ["c10d", "python"], **{hook: ["lockstep"] for hook in HOOKS}}
 SHORT = {"lockstep": "no hook", "c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
-
 
 KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(2 ** 33), "MALLOC_MMAP_THRESHOLD_": str(2 ** 32),
            "MALLOC_TOP_PAD_": str(2 ** 26)}
@@ -131,7 +131,7 @@ class Sides:
         self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
         self.cured, self.device, self.size = cured, device, 2 if device == "cpu" else 1
         self.ways = {"cpp": ["none"] + (["lockstep"] + HOOKS if hooks else OURS + C10D)}
-        if not hooks and (PEER / ".complete").exists():
+        if not hooks and PEER:
             self.ways["python"] = ["none"] + PYTHON
 
     def start(self, side, allocator):
@@ -141,7 +141,7 @@ class Sides:
         environment = {"GLOO_SOCKET_IFNAME": "lo", **allocator}
         if self.cured:
             environment["LD_PRELOAD"] = str(self.library)
-        return World(self.size, [PEER / "bin" / "python", ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}",
+        return World(self.size, [PEER, ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}",
                                  self.device], environment)
 
 

@@ -32,7 +32,8 @@ built=build/release
 # What docs/gpu/bundle.sh writes: the commit, and the version of PyTorch that it was built with.
 bundle=BUNDLE
 if [[ -e $bundle ]]; then
-  for each in setup:1500 build:1800 step_time:240 race:420; do steps=${steps/$each/}; done
+  for each in setup:1500 build:1800; do steps=${steps/$each/}; done
+  if [[ ! -e build/mistaken ]]; then steps=${steps/race:420/}; fi
 fi
 
 # python_with_torch: a Python, the folder of its PyTorch, and its version, a line each.
@@ -115,11 +116,22 @@ step_tests() {
   return "$failed"
 }
 
-# A mistake whose race shows because results come late (docs/gpu.md), in a clone of this tree.
-step_race() { tests/mutants/try.py --backend nccl --jobs "$(nproc)"; }
+# A mistake whose race shows because results come late (docs/gpu.md), in a clone of this tree; in a bundle in a program
+# that has it.
+step_race() {
+  if [[ ! -e $bundle ]]; then
+    tests/mutants/try.py --backend nccl --jobs "$(nproc)"
+    return
+  fi
+  build/mistaken/cli/lockstep run gradients.match_single_process --backend nccl --tier warm --world 2 --timeout 60
+  if (($? != 1)); then
+    echo 'the program with a race of streams did not fail'
+    return 1
+  fi
+}
 
 step_nccl() { lockstep run --backend nccl --tier warm --world 1,2,4 --timeout 120; }
-step_step_time() { bench/ddp_step.py --device cuda --rounds 11; }
+step_step_time() { "${LOCKSTEP_PYTHON:-python3}" bench/ddp_step.py --device cuda --rounds 11 --build "$built"; }
 
 step_overlap() {
   local probe=$built/tests/ddp/nccl_probe

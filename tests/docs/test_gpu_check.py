@@ -158,7 +158,7 @@ class Bundle(Made):
         super().setUp()
         self.build = self.path("built")
         for name in ("cli/lockstep", "cli/lockstep-torch", "tests/ddp/nccl_probe", "tests/worlds/one_gpu_environment",
-                     "harness/cuda/plugin/liblockstep_harness_nccl.so", "ddp/backend/nccl/liblockstep_nccl.so"):
+                     "bench/bench_ddp_step", "harness/cuda/plugin/liblockstep_harness_nccl.so", "ddp/backend/nccl/liblockstep_nccl.so"):
             os.makedirs(os.path.dirname(os.path.join(self.build, name)), exist_ok=True)
             shutil.copy(shutil.which("true"), os.path.join(self.build, name))
         self.write("built/CMakeCache.txt", "LOCKSTEP_TORCH:PATH=%s\n" % self.path("site/torch"))
@@ -171,13 +171,13 @@ class Bundle(Made):
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def pack(self, build=None):
-        return subprocess.run([os.path.join(ROOT, "docs", "gpu", "bundle.sh"), "--build", build or self.build,
+    def pack(self, *arguments):
+        return subprocess.run([os.path.join(ROOT, "docs", "gpu", "bundle.sh"), "--build", self.build, *arguments,
                                self.path("bundle.tar.gz")], text=True, capture_output=True, check=False, timeout=100)
 
-    def unpack_for(self, device_file):
+    def unpack_for(self, device_file, *arguments):
         """Where a machine that has this file has a GPU."""
-        packed = self.pack()
+        packed = self.pack(*arguments)
         self.assertEqual(packed.returncode, 0, packed.stderr)
         self.assertIn("for PyTorch 2.11.0+cu130", packed.stdout)
         subprocess.run(["tar", "-C", self.folder, "-xzf", self.path("bundle.tar.gz")], check=True)
@@ -212,8 +212,14 @@ class Bundle(Made):
                                    self.path("site/nvidia/cu13/lib"), "/of/the/user"])
         steps = self.run_there("--steps").stdout
         self.assertIn("first:", steps)
-        for of_the_tree in ("setup", "build", "race", "step_time"):
+        for of_the_tree in ("setup", "build", "race"):
             self.assertNotIn("\n%s:" % of_the_tree, "\n" + steps)
+
+    def test_a_program_with_a_race_has_to_fail(self):
+        self.unpack_for("/dev/null", "--mistaken", self.build)
+        for status, how in (1, "race +held"), (0, "race +FAILED: exit 1"), (3, "race +FAILED: exit 1"):
+            self.fake("lockstep-gpu/build/mistaken/cli/lockstep", "exit %d" % status)
+            self.assertRegex(self.run_there("--only", "race").stdout, "(?m)^" + how)
 
     def test_another_pytorch_and_none_are_reported(self):
         self.unpack_for("/dev/null")

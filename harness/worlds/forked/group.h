@@ -16,7 +16,8 @@ namespace lockstep {
 // A group whose collectives are recorded.
 struct TappedGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::vector<c10::intrusive_ptr<Tap>> taps;  // of the CPU's tensors, and of a device's where another carries these
+  std::vector<c10::intrusive_ptr<Tap>>
+      taps;  // of the CPU's tensors, and of a device's where another carries these
 };
 
 // The device of a rank's tensors.
