@@ -14,6 +14,19 @@ bool alike(const CaseGroup& a, const CaseGroup& b) {
          a.labels == b.labels && a.signature == b.signature;
 }
 
+// The probability of at most `count` of `drawn` cases where each is one with the probability
+// `share`, strictly between 0 and 1.
+double chance_of_so_few(int64_t count, int64_t drawn, double share) {
+  const auto n = static_cast<double>(drawn);
+  double sum = 0;
+  for (int64_t i = 0; i <= count; ++i) {
+    const auto k = static_cast<double>(i);
+    sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                    k * std::log(share) + (n - k) * std::log1p(-share));
+  }
+  return sum;
+}
+
 }  // namespace
 
 void add(std::vector<CaseGroup>& groups, CaseGroup cases) {
@@ -101,10 +114,13 @@ std::vector<RequiredShare> missed_shares(const Result& result) {
   std::vector<RequiredShare> missed;
   const auto drawn = count_of(kDrawn, result);
   if (drawn < kDrawnForShares) return missed;
-  for (const auto& required : result.required_shares)
-    if (static_cast<double>(count_of(required.label, result)) <
-        required.share * static_cast<double>(drawn))
+  for (const auto& required : result.required_shares) {
+    const auto count = count_of(required.label, result);
+    const bool is_below = static_cast<double>(count) < required.share * static_cast<double>(drawn);
+    if (is_below &&
+        (required.share >= 1 || chance_of_so_few(count, drawn, required.share) < kChance))
       missed.push_back(required);
+  }
   return missed;
 }
 

@@ -38,6 +38,9 @@ inline constexpr char kDrawn[] = "drawn";
 // Fewer drawn cases are too few to judge shares.
 inline constexpr int64_t kDrawnForShares = 25;
 
+// A share is missed where a generator that has it would draw so few cases less often than this.
+inline constexpr double kChance = 0.01;
+
 int64_t count_of(const std::string& label, const Result& result);
 
 // The required shares that the result's drawn cases do not have; none where they are too few.

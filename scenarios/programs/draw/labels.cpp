@@ -140,9 +140,9 @@ std::vector<Label<ProgramSpec>> labels() {
          return has_step(
              c, [](const Step& step) { return is_backward(step.op) && step.create_graph; });
        }},
-      {"ranks without inputs that shadow an average over the world", 0.03,
+      {"ranks without inputs that shadow an average over the world", 0.05,
        [](const ProgramSpec& c) { return has_shadowed_average(c, JoinKind::world); }},
-      {"ranks without inputs that shadow an average over the others", 0.03,
+      {"ranks without inputs that shadow an average over the others", 0.05,
        [](const ProgramSpec& c) { return has_shadowed_average(c, JoinKind::live); }},
       {"a window of no_sync beside a rank without inputs", 0.02,
        [](const ProgramSpec& c) {
