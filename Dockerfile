@@ -1,11 +1,13 @@
 # Lockstep beside PyTorch for the CPU: docs/ci.md has the commands. The wheel is made in Debian 12, by whose packages and Python 3.11
-# ./lockstep is tested.
-FROM debian:12 AS build
+# ./lockstep is tested; .devcontainer takes the first stage alone.
+FROM debian:12 AS packages
 COPY packages.txt /lockstep/
 RUN apt-get update \
  && sed 's/[[:space:]].*//; /^#/d; /^$/d' /lockstep/packages.txt \
   | DEBIAN_FRONTEND=noninteractive xargs apt-get install --yes --no-install-recommends git ca-certificates \
  && rm -rf /var/lib/apt/lists/*
+
+FROM packages AS build
 COPY . /lockstep
 WORKDIR /lockstep
 RUN ./lockstep setup \

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """Builds the documentation of this tree as a site: ./lockstep docs.
 
-usage: build.py [--out FOLDER] [--source FOLDER]
+usage: build.py [--out FOLDER] [--source FOLDER] [--program LOCKSTEP]
 
 The pages are the Markdown of the tree, in their places, so that links between them hold on the site as they do here. A file that a page
-links to is copied beside it; a folder gets a list of its files. A broken link ends this with 1.
+links to is copied beside it; a folder gets a list of its files. A program that is built writes the demonstrations' pages. A broken link
+ends this with 1.
 """
 
 import argparse
+import html
 import logging
 import os
 import posixpath
 import re
 import shutil
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,7 +25,21 @@ sys.path.insert(0, HERE)
 import api_headers
 import api_python
 
-FIRST = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+FIRST = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+DEMONSTRATIONS = "docs/demonstrations.md"
+THEIR_PAGES = """# Demonstrations' pages
+
+What `./lockstep demo all --html FOLDER` writes: a page each, with the right run, every usual mistake, and what to try next. Each is one
+file, works without a network, and prints; [one list of them all](demonstrations/index.html) is theirs. [What they are](demos.md).
+
+| page | shows |
+|---|---|
+"""
+LINK_TO_THEM = "\n\n[Their pages](demonstrations.md) hold the right run of each, every usual mistake, and what to try next.\n\n"
+NOT_MADE = """# Demonstrations' pages
+
+This site was built beside no program, which writes them: `./lockstep build`, and then `./lockstep docs` again. [What they are](demos.md).
+"""
 # Code, or a link: what begins first is what it is.
 CODE_OR_LINK = re.compile(r"(?ms)^```.*?^```|(?P<begin>!?\[[^\]]*\]\()(?P<target>[^)\s#]+)(?P<end>(?:#[^)\s]*)?\))|`[^`\n]+`")
 
@@ -86,12 +103,42 @@ class Staging:
                     self.stage(path, listing(self.root, os.path.dirname(path)))
             elif path.endswith(".md"):
                 with open(here, encoding="utf-8") as file:
-                    self.stage(path, file.read())
+                    text = file.read()
+                self.stage(path, text.replace("\n\n", LINK_TO_THEM, 1) if path == "docs/demos.md" else text)
             else:
                 os.makedirs(os.path.dirname(os.path.join(self.folder, path)), exist_ok=True)
                 shutil.copy(here, os.path.join(self.folder, path))
         for path, text in {**api_headers.pages(self.root), **api_python.pages(self.root)}.items():
             self.stage(path, text)
+
+
+def make_demonstrations(program, source):
+    """The pages that the program writes, and one that lists them. Returns the problems with their links, a line each."""
+    page, folder = os.path.join(source, *DEMONSTRATIONS.split("/")), os.path.join(source, "docs", "demonstrations")
+    if not os.access(program, os.X_OK):
+        with open(page, "w", encoding="utf-8") as file:
+            file.write(NOT_MADE)
+        return []
+    made = subprocess.run([program, "demo", "all", "--html", folder], stdout=subprocess.DEVNULL, check=False)
+    if made.returncode not in (0, 1):  # 1: a belief fails, as it is meant to
+        return ["%s demo all ended with %d" % (program, made.returncode)]
+    if not os.path.exists(os.path.join(folder, "index.html")):
+        return ["%s demo all: index.html was not written" % program]
+    texts = {}
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            texts[name] = file.read()
+    rows = []
+    for name, lesson in re.findall(r'<dt><a href="([\w.-]+\.html)">[^<]*</a>: ([^<]*)</dt>', texts["index.html"]):
+        rows.append("| [%s](demonstrations/%s) | %s |\n" % (name[:-5], name, html.unescape(lesson).replace("|", "\\|")))
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(THEIR_PAGES + "".join(rows))
+    broken = ["%s links to %s, which is not there" % (name, target) for name, text in texts.items()
+              for target in re.findall(r'href="([^"#:]+\.html)[^":]*"', text) if target not in texts]
+    listed = "".join(rows)
+    missing = [name + " is not in the list of demonstrations" for name in texts
+               if name != "index.html" and "(demonstrations/%s)" % name not in listed]
+    return broken + missing
 
 
 def with_pages(nav, source):
@@ -107,7 +154,7 @@ def with_pages(nav, source):
     return [nav + name for name in sorted(names, key=lambda name: (number[name], name))]
 
 
-def build(root, source, out):
+def build(root, source, out, program):
     """Stages the source, and builds the site of it. Returns the exit status."""
     from mkdocs.commands.build import build as build_site
     from mkdocs.config import load_config
@@ -115,6 +162,11 @@ def build(root, source, out):
 
     shutil.rmtree(source, ignore_errors=True)
     Staging(root, source).run()
+    problems = make_demonstrations(program, source)
+    for problem in problems:
+        print("lockstep docs: %s" % problem, file=sys.stderr)
+    if problems:
+        return 1
     config = load_config(os.path.join(HERE, "mkdocs.yml"), docs_dir=source, site_dir=out, strict=True)
     config["nav"] = with_pages(config["nav"], source)
     try:
@@ -130,10 +182,11 @@ def main():
     parser = argparse.ArgumentParser(description="Builds the documentation of this tree as a site.")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "site"), help="the site's folder")
     parser.add_argument("--source", default=os.path.join(ROOT, "build", "site-source"), help="the folder of its staged pages")
+    parser.add_argument("--program", default="", help="a lockstep that is built, for the demonstrations' pages")
     parser.add_argument("--root", default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    return build(arguments.root, os.path.abspath(arguments.source), os.path.abspath(arguments.out))
+    return build(arguments.root, os.path.abspath(arguments.source), os.path.abspath(arguments.out), arguments.program)
 
 
 if __name__ == "__main__":

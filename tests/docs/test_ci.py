@@ -115,9 +115,9 @@ class Action(Case):
 class Container(Case):
     def test_its_commands_run_in_order(self):
         instructions = re.findall(r"(?m)^([A-Z]+) ((?:.*\\\n)*.*)$", read("Dockerfile"))
-        self.assertEqual([name for name, _ in instructions if name in ("FROM", "ENTRYPOINT")], ["FROM", "FROM", "ENTRYPOINT"])
+        self.assertEqual([name for name, _ in instructions if name in ("FROM", "ENTRYPOINT")], ["FROM", "FROM", "FROM", "ENTRYPOINT"])
         for name, rest in instructions:
-            if name == "FROM":
+            if name == "FROM" and rest != "packages AS build":
                 self.assertRegex(rest, r"^[a-z]+:\d[\w.-]*(?: AS \w+)?$", "a base without a version")
             if name == "COPY" and "--from" not in rest:
                 self.assertTrue(os.path.exists(os.path.join(ROOT, rest.split()[0])), rest)
@@ -134,6 +134,41 @@ class Container(Case):
         status, calls = self.play(install)
         self.assertEqual((status, len(calls)), (0, 2))
         self.assertIn("torch==2.11.*", calls[0])
+
+
+class DevelopersContainer(unittest.TestCase):
+    def test_it_is_the_stage_with_the_packages_and_sets_the_tree_up(self):
+        spec = json.loads(read(".devcontainer/devcontainer.json"))
+        here = os.path.join(ROOT, ".devcontainer")
+        self.assertTrue(os.path.samefile(os.path.join(here, spec["build"]["dockerfile"]), os.path.join(ROOT, "Dockerfile")))
+        self.assertTrue(os.path.samefile(os.path.join(here, spec["build"]["context"]), ROOT))
+        stages = re.findall(r"(?ms)^FROM \S+ AS (\w+)$(.*?)(?=^FROM|\Z)", read("Dockerfile"))
+        self.assertIn("packages.txt", dict(stages)[spec["build"]["target"]])
+        self.assertNotIn("./lockstep setup", dict(stages)[spec["build"]["target"]], "it is made once the tree is mounted")
+        self.assertEqual(spec["postCreateCommand"], "./lockstep setup")
+
+
+class Badges(unittest.TestCase):
+    """Files of this tree, so that nothing is fetched; each says what another file says."""
+
+    def test_each_says_what_is_true(self):
+        shown = dict(re.findall(r"\[!\[(\w[^:\]]*): ([^\]]+)\]\(docs/pictures/badges/\w+\.svg\)\]", read("README.md")))
+        self.assertEqual(set(shown), {"version", "license", "PyTorch", "C++"})
+        self.assertIn("\n## %s" % shown["version"], read("CHANGELOG.md"))
+        self.assertTrue(read("LICENSE").startswith("%s License" % shown["license"].replace("BSD-3", "BSD 3")))
+        tried = re.search(r"The series that\s+are tried are ([^:]+):", read("docs/python.md"))[1]
+        self.assertEqual(shown["PyTorch"], ", ".join(re.findall(r"\b\d\.\d+\b(?!\.)", re.sub(r"\([^)]*\)", "", tried))))
+        self.assertIn("set(CMAKE_CXX_STANDARD %s)" % shown["C++"], read("CMakeLists.txt"))
+
+    def test_each_picture_says_what_its_text_says_and_fetches_nothing(self):
+        badges = re.findall(r"\[!\[([^\]]+)\]\((docs/pictures/badges/\w+\.svg)\)\]\(([^)]+)\)", read("README.md"))
+        self.assertEqual(sorted(path for _, path, _ in badges),
+                         sorted("docs/pictures/badges/" + name for name in os.listdir(os.path.join(ROOT, "docs", "pictures", "badges"))))
+        for text, path, target in badges:
+            picture = read(path)
+            self.assertEqual(": ".join(re.findall(r"<text [^>]*>([^<]+)</text>", picture)), text)
+            self.assertEqual(re.findall(r"https?://[^\"]+", picture), ["http://www.w3.org/2000/svg"])
+            self.assertTrue(os.path.exists(os.path.join(ROOT, target)), target)
 
 
 class Files(unittest.TestCase):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the site of ./lockstep docs: every public symbol of ddp/ and of the package for Python is in its reference, and a broken
-link fails the build. Building takes .venv-docs; without it that part is skipped."""
+link fails the build; the demonstrations' pages, of the program that LOCKSTEP_PROGRAM names, are on it. Building takes .venv-docs; without
+it that part is skipped."""
 
 import ast
 import os
@@ -13,11 +14,13 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SITE = os.path.join(ROOT, "docs", "site")
+PROGRAM = os.environ.get("LOCKSTEP_PROGRAM", "")
 BUILDER = os.path.join(ROOT, ".venv-docs", "bin", "python")
 sys.path.insert(0, SITE)
 
 import api_headers
 import api_python
+import build
 
 
 def read(*names):
@@ -97,14 +100,38 @@ class Site(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="lockstep site ")
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def build(self, root):
+    def site_of(self, root, program=""):
         return subprocess.run([BUILDER, "-B", os.path.join(SITE, "build.py"), "--root", root, "--out", os.path.join(self.folder, "out"),
-                               "--source", os.path.join(self.folder, "source")],
+                               "--source", os.path.join(self.folder, "source"), "--program", program],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=250)
 
+    def read_of_site(self, *names):
+        with open(os.path.join(self.folder, "out", *names), encoding="utf-8") as file:
+            return file.read()
+
+    def small_tree(self, readme):
+        """A folder with this tree's files and another README."""
+        tree = os.path.join(self.folder, "tree")
+        shutil.rmtree(tree, ignore_errors=True)
+        os.mkdir(tree)
+        for name in os.listdir(ROOT):
+            if name not in ("README.md", "build") and not name.startswith("."):
+                os.symlink(os.path.join(ROOT, name), os.path.join(tree, name))
+        with open(os.path.join(tree, "README.md"), "w", encoding="utf-8") as file:
+            file.write(readme)
+        return tree
+
     def test_the_tree_has_no_broken_link_and_every_page_is_on_the_site(self):
-        built = self.build(ROOT)
+        built = self.site_of(ROOT, PROGRAM)
         self.assertEqual(built.returncode, 0, built.stdout)
+        self.assertIn('href="docs/demonstrations.html"', self.read_of_site("index.html"), "the navigation")
+        self.assertIn('href="demonstrations.html"', self.read_of_site("docs", "demos.html"))
+        if PROGRAM:
+            listed = set(re.findall(r'href="demonstrations/([\w-]+)\.html"', self.read_of_site("docs", "demonstrations.html")))
+            named = set(re.findall(r"(?m)^\| `(\w+)` \|", read("docs", "demos.md")))
+            self.assertLessEqual(named | {"belief-1", "belief-32", "index"}, listed)
+            for name in listed:
+                self.assertIn("<svg", self.read_of_site("docs", "demonstrations", name + ".html") if name != "index" else "<svg", name)
         for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
             for name in names:
                 if name.endswith(".md"):
@@ -118,17 +145,32 @@ class Site(unittest.TestCase):
             self.assertIn("throw_on_early_termination", file.read())
 
     def test_a_broken_link_and_a_broken_anchor_fail_it(self):
-        tree = os.path.join(self.folder, "tree")
-        os.mkdir(tree)
-        for name in os.listdir(ROOT):
-            if name not in ("README.md", "build") and not name.startswith("."):
-                os.symlink(os.path.join(ROOT, name), os.path.join(tree, name))
         for link, said in (("docs/nowhere.md", "docs/nowhere.md"), ("docs/judge.md#nowhere", "no such anchor|nowhere")):
-            with open(os.path.join(tree, "README.md"), "w", encoding="utf-8") as file:
-                file.write("# It\n\n[there](%s)\n" % link)
-            built = self.build(tree)
+            built = self.site_of(self.small_tree("# It\n\n[there](%s)\n" % link))
             self.assertEqual(built.returncode, 1, built.stdout)
             self.assertRegex(built.stdout, said)
+
+
+class Demonstrations(unittest.TestCase):
+    def problems(self, pages):
+        """The problems with these pages, where a program writes them in place of demonstrations."""
+        with tempfile.TemporaryDirectory(prefix="lockstep site ") as folder:
+            os.mkdir(os.path.join(folder, "docs"))
+            program = os.path.join(folder, "program")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\nmkdir -p \"$4\"\n" + "".join("cat > \"$4\"/%s <<'.'\n%s\n.\n" % each for each in pages.items()))
+            os.chmod(program, 0o755)
+            return build.make_demonstrations(program, folder)
+
+    def test_a_broken_link_and_a_page_that_no_list_has_are_problems(self):
+        index = '<dt><a href="a.html">a</a>: shows a</dt>'
+        self.assertEqual(self.problems({"index.html": index, "a.html": '<a href="index.html#x">all</a>'}), [])
+        self.assertEqual(self.problems({"index.html": index, "a.html": '<a href="b.html">b</a>'}), ["a.html links to b.html, which is not there"])
+        self.assertEqual(self.problems({"index.html": index, "a.html": "", "c.html": ""}), ["c.html is not in the list of demonstrations"])
+        self.assertEqual(self.problems({"index.html": index}), ["index.html links to a.html, which is not there"])
+
+    def test_a_program_that_writes_nothing_is_a_problem(self):
+        self.assertRegex(self.problems({})[0], "index.html was not written")
 
 
 if __name__ == "__main__":
