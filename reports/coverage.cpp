@@ -25,12 +25,6 @@ std::string schedules_text(const ScheduleCounts& counts) {
          ", the others up to decision " + std::to_string(counts.decisions_min);
 }
 
-bool misses_a_share(const Run& run) {
-  return !run.shard && std::any_of(run.results.begin(), run.results.end(), [](const auto& result) {
-    return !missed_shares(result).empty();
-  });
-}
-
 std::string shares_text(const Run& run) {
   const bool is_shard_with_shares =
       run.shard && std::any_of(run.results.begin(), run.results.end(),

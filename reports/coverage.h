@@ -15,9 +15,6 @@ std::string schedules_text(const ScheduleCounts& counts);
 // and which is the closest, and which results drew too few cases.
 std::string shares_text(const Run& run);
 
-// True if a share is not met, which fails the result of the subject `lockstep` alone.
-bool misses_a_share(const Run& run);
-
 // The pairs of options in the lists of cases that were drawn; the same list in several settings
 // counts once.
 std::string pairs_text(const Run& run);

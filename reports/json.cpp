@@ -38,7 +38,7 @@ Json setting_json(const std::string& scenario, const Setting& setting) {
 
 Json findings_json(const Findings& findings) {
   Json all = Json::array();
-  for (const auto& finding : findings)
+  for (const auto& finding : findings) {
     all.push_back({{"rule", one_line(finding.rule)},
                    {"pattern", one_line(finding.pattern)},
                    {"where", one_line(finding.where.text())},
@@ -46,6 +46,9 @@ Json findings_json(const Findings& findings) {
                    {"diagnosis", finding.diagnosis},
                    {"place", json_of(finding.where)},
                    {"details", json_of(finding.details)}});
+    if (!finding.cause.empty()) all.back()["cause"] = one_line(finding.cause);
+    if (!finding.limit.empty()) all.back()["limit"] = one_line(finding.limit);
+  }
   return all;
 }
 
@@ -81,6 +84,7 @@ Json failure_json(const Failure& failure) {
             {"stack_file", failure.stack_file.string()},
             {"call_sites", lines(failure.call_sites)}};
   if (!failure.program.empty()) json["program"] = one_line(failure.program);
+  if (!failure.usual_mistake.empty()) json["usual_mistake"] = one_line(failure.usual_mistake);
   if (failure.archived) json["archived"] = true;
   if (failure.shrunk) json["shrunk"] = shrunk_json(*failure.shrunk);
   if (!failure.further.empty()) json["further"] = findings_json(failure.further);

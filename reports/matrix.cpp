@@ -27,7 +27,7 @@ std::string reason_of(const Result& result) {
 
 // A sentence on what the backend lacks, where nothing else fails: no difference of the subject.
 std::string limit_of(const Result& result) {
-  return result.worst.findings.empty() ? "" : backend_limit(result.worst.findings.front());
+  return result.worst.findings.empty() ? "" : result.worst.findings.front().limit;
 }
 
 Cell cell_of(const Result& result) {

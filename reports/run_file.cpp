@@ -112,6 +112,7 @@ Failure failure_of(const At& at, const std::string& scenario) {
   const auto world = at["case"]["world"];
   world["size"].whole(1, kWorldMost);
   if (at.has("program")) failure.program = at["program"].line();
+  if (at.has("usual_mistake")) failure.usual_mistake = at["usual_mistake"].line();
   failure.unlike_default = at["unlike_default"].object();
   failure.of = at["of"].number(1, kCasesMost);
   failure.number = at["number"].number(1, failure.of);

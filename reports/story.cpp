@@ -125,6 +125,18 @@ std::string headline_of(const Result& result) {
   return ending_text(result).empty() ? rule_of(result) : result.claim;
 }
 
+// The finding's usual cause, else the usual mistake of the scenario where it is a check that
+// failed. An exception says itself what is wrong.
+std::string cause_of(const Result& result, const Finding& finding) {
+  const auto* before = wrong_before(result);
+  for (const auto* each : {&finding, before})
+    if (auto cause = each ? usual_cause(*each) : ""; !cause.empty()) return cause;
+  const bool is_of_a_check = result.kind == Result::Kind::fail || result.kind == Result::Kind::leak;
+  if (!is_of_a_check || !result.failure || states_its_cause(finding)) return "";
+  const auto& mistake = result.failure->usual_mistake;
+  return mistake.substr(0, mistake.size() - (mistake.ends_with('.') ? 1 : 0));
+}
+
 // The case's program in plain words, and what is known of such a finding: its usual cause, or that
 // the backend and not the subject cannot.
 std::vector<std::string> plain_words(const Result& result) {
@@ -134,10 +146,8 @@ std::vector<std::string> plain_words(const Result& result) {
   };
   if (result.failure) add("program", result.failure->program);
   if (const auto* finding = first_finding(result)) {
-    const auto* before = wrong_before(result);
-    const auto cause = usual_cause(*finding);
-    add("usual cause", cause.empty() && before ? usual_cause(*before) : cause);
-    add("limit", backend_limit(*finding));
+    add("usual cause", finding->limit.empty() ? cause_of(result, *finding) : "");
+    add("limit", finding->limit);
   }
   return lines;
 }

@@ -71,6 +71,7 @@ void print_example(const std::vector<std::string>& lines) {
 int explain(const Known& known, const Scenario& scenario, SingleThreaded alone) {
   print(scenario.name + "\n");
   print_part("claim", scenario.claim);
+  if (!scenario.in_full.empty()) print_part("in full", scenario.in_full);
   print_part("a pass means", scenario.exactness);
   print_part("source", scenario.source);
   print_part("usual mistake", scenario.usual_mistake);
@@ -153,8 +154,9 @@ bool search(const Known& known, const std::string& text) {
   if (words.empty()) return false;
   std::vector<std::pair<std::string, std::string>> found;  // what to explain, and its claim
   for (const auto& scenario : known.scenarios)
-    if (holds_all(joined({scenario.name, scenario.claim, scenario.source, scenario.usual_mistake,
-                          joined(scenario.tags, " "), joined(scenario.must_catch, " ")},
+    if (holds_all(joined({scenario.name, scenario.claim, scenario.in_full, scenario.source,
+                          scenario.usual_mistake, joined(scenario.tags, " "),
+                          joined(scenario.must_catch, " ")},
                          " "),
                   words))
       found.emplace_back(scenario.name, scenario.claim);

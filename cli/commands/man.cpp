@@ -66,7 +66,9 @@ std::string man_text(CLI::App& app) {
   text +=
       ".fi\n.SH ENVIRONMENT\nA variable LOCKSTEP_COMMAND_FLAG is the default of a flag: "
       "LOCKSTEP_RUN_SEED, of "
-      "\\fBrun \\-\\-seed\\fR.\nNO_COLOR leaves colour out.\n.SH FILES\n.TP\n" +
+      "\\fBrun \\-\\-seed\\fR.\nNO_COLOR, or CLICOLOR=0, leaves colour out; FORCE_COLOR or "
+      "CLICOLOR_FORCE "
+      "has it without a terminal.\n.SH FILES\n.TP\n" +
       std::string(kDefaultsFile) +
       "\nDefaults of flags, in the working folder: a section for each command, and a key for each "
       "flag.\n.TP\n"

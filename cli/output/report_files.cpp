@@ -43,10 +43,18 @@ const Format kFormats[] = {
   throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
 }
 
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// The flag, then no-color.org, then what asks for colour without a terminal, then the terminal.
 bool wants_colour(const std::string& colour) {
   if (colour != "auto") return colour == "always";
-  const char* no_colour = std::getenv("NO_COLOR");
-  return is_terminal(STDOUT_FILENO) && !(no_colour && *no_colour);
+  if (!variable("NO_COLOR").empty()) return false;
+  for (const char* name : {"FORCE_COLOR", "CLICOLOR_FORCE"})
+    if (const auto value = variable(name); !value.empty() && value != "0") return true;
+  return is_terminal(STDOUT_FILENO) && variable("CLICOLOR") != "0";
 }
 
 }  // namespace

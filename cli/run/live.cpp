@@ -22,6 +22,17 @@ std::string bar(int64_t done, int64_t all) {
   return text;
 }
 
+// ", about 40 s left", where the cases so far say something of those to come.
+std::string left_text(int64_t done, int64_t all, std::chrono::seconds so_far) {
+  constexpr std::chrono::seconds kTooShort{5}, kInMinutes{120};
+  if (done == 0 || done >= all || so_far < kTooShort) return "";
+  const std::chrono::seconds left = so_far * (all - done) / done;
+  return ", about " +
+         (left < kInMinutes ? std::to_string(left.count()) + " s"
+                            : std::to_string((left.count() + 30) / 60) + " min") +
+         " left";
+}
+
 std::string case_text(const Slow& play) {
   return play.scenario + ", case " + std::to_string(play.number) + " of " +
          std::to_string(play.of) + (play.play > 1 ? ", play " + std::to_string(play.play) : "");
@@ -135,12 +146,12 @@ std::string Live::progress_line() const {
   const std::string cases = is_bounded
                                 ? with_commas(cases_) + " of " + counted(options_.cases, "case")
                                 : counted(cases_, "case");
-  if (options_.progress_is_live)
-    return results + (is_bounded ? bar(cases_, options_.cases) + "  " : "") + cases + "  " +
-           (trials_ > 0 ? shrinking_text() : scenario_);
   const auto time = std::chrono::duration_cast<std::chrono::seconds>(options_.now() - began_);
-  return results + cases + "  " + std::to_string(time.count()) + " s  " +
-         (trials_ > 0 ? shrinking_text() : scenario_);
+  const auto left = is_bounded ? left_text(cases_, options_.cases, time) : "";
+  const auto what = "  " + (trials_ > 0 ? shrinking_text() : scenario_);
+  if (options_.progress_is_live)
+    return results + (is_bounded ? bar(cases_, options_.cases) + "  " : "") + cases + left + what;
+  return results + cases + "  " + std::to_string(time.count()) + " s" + left + what;
 }
 
 void Live::show_progress() {

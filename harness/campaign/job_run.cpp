@@ -80,6 +80,7 @@ void close(JobRun& job, CaseRunner& runner) {
     use_smallest(verdict, failure, job);
     rename_signature(result, drawn, verdict.signature());
     failure.program = runner.options().in_words(failure.c);
+    failure.usual_mistake = job.job().scenario.usual_mistake;
     keep(failure, is_failure(kind), job, runner);
   };
   if (result.failure) complete(result.kind, result.worst, *result.failure);

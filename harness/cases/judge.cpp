@@ -1,6 +1,7 @@
 #include "harness/cases/rank_summary.h"
 #include "harness/cases/scenario.h"
 #include "harness/verdict/trace.h"
+#include "harness/verdict/usual_cause.h"
 
 #include <algorithm>
 #include <limits>
@@ -41,6 +42,14 @@ std::string how_it_ended(const History& history, int rank) {
   return who + how() + ", " + moment_text(is.last);
 }
 
+// The limit of the backend in a collective that the rank had under way when it threw.
+std::string limit_of(const History& history, int rank) {
+  if (history.ranks()[static_cast<size_t>(rank)].ending.kind != Ending::Kind::threw) return "";
+  for (const auto& one : history.collectives(rank))
+    if (auto limit = one.done ? "" : backend_limit(one); !limit.empty()) return limit;
+  return "";
+}
+
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const auto how = how_it_ended(history, rank);
@@ -54,10 +63,12 @@ Verdict crash(const History& history, int rank) {
       : says_so ? *mismatch + "; rank " + std::to_string(rank) + " threw, " + moment_text(is.last)
                 : *mismatch + "; " + how;
   return {Verdict::Kind::crash,
-          {{"Every rank must return from its program",
-            mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
-            "rank " + std::to_string(rank) + " " + moment_text(is.last), text,
-            rank_summary(history, is.ending.why)}}};
+          {{.rule = "Every rank must return from its program",
+            .pattern = mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
+            .where = "rank " + std::to_string(rank) + " " + moment_text(is.last),
+            .diagnosis = text,
+            .details = rank_summary(history, is.ending.why),
+            .limit = mismatch ? "" : limit_of(history, rank)}}};
 }
 
 std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
@@ -73,11 +84,16 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
   const std::string who = ranks_text(stuck) + " did not return inside the deadline";
   const auto divergence_point = first_divergence_point(history);
   const bool mismatch = divergence_point && divergence_point->is_mismatch;
-  auto cause = mismatch ? std::nullopt : first_stopped(history, stuck);
-  if (!cause && divergence_point) cause = divergence_point->text;
+  auto why = mismatch ? std::nullopt : first_stopped(history, stuck);
+  const bool ranks_part = !why && divergence_point;
+  if (ranks_part) why = divergence_point->text;
   return {Verdict::Kind::hang,
-          {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
-            ranks_text(stuck), cause ? *cause + "; " + who : who, rank_summary(history)}}};
+          {{.rule = "Every rank must return inside the deadline",
+            .pattern = mismatch ? kMismatched : "stuck",
+            .where = ranks_text(stuck),
+            .diagnosis = why ? *why + "; " + who : who,
+            .details = rank_summary(history),
+            .cause = ranks_part ? usual_cause_of(*divergence_point) : ""}}};
 }
 
 // Returns the rank among those that threw that explains the others: a rank that was waiting in a
@@ -126,10 +142,12 @@ Findings leftovers(const History& history) {
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       if (const auto* left = std::get_if<LeftBehind>(&event.what))
-        out.push_back({"A rank must leave nothing behind", "left_behind",
-                       "rank " + std::to_string(rank),
-                       (point && out.empty() ? point->text + "; " : "") + "rank " +
-                           std::to_string(rank) + ": " + left->what});
+        out.push_back({.rule = "A rank must leave nothing behind",
+                       .pattern = "left_behind",
+                       .where = "rank " + std::to_string(rank),
+                       .diagnosis = (point && out.empty() ? point->text + "; " : "") + "rank " +
+                                    std::to_string(rank) + ": " + left->what,
+                       .cause = point ? usual_cause_of(*point) : ""});
   return out;
 }
 
@@ -184,7 +202,7 @@ std::string last_record(const RankHistory& rank) {
 }
 
 // `what` is missing in the record of `rank`, while others have it; -1: no rank has it, and a rank
-// that did not return explains that.
+// that did not return explains that. How a rank ended comes first.
 Verdict not_recorded(const History& history, int rank, const std::string& what) {
   for (int other = 0; rank < 0 && other < history.size(); ++other)
     if (history.ranks()[static_cast<size_t>(other)].ending.kind != Ending::Kind::returned)
@@ -195,14 +213,18 @@ Verdict not_recorded(const History& history, int rank, const std::string& what) 
             {{"Every rank must record what the case is judged on", "recorded_less", "",
               what + ": the subject left it out", rank_summary(history)}}};
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
-  const bool returned = is.ending.kind == Ending::Kind::returned;
-  const auto text =
-      returned ? what + "; " + last_record(is) : how_it_ended(history, rank) + "; " + what;
-  return {
-      Verdict::Kind::fail,
-      {{"Every rank must record what the case is judged on",
-        returned ? "recorded_less" : std::string(name_of(is.ending.kind)),
-        "rank " + std::to_string(rank) + " " + moment_text(is.last), text, rank_summary(history)}}};
+  const auto ended = is.ending.kind;
+  if (ended == Ending::Kind::stuck) return hang(history, ranks_that(history, {ended}));
+  if (ended == Ending::Kind::threw || ended == Ending::Kind::signalled ||
+      ended == Ending::Kind::exited)
+    return crash(history, rank);
+  const bool returned = ended == Ending::Kind::returned;
+  return {Verdict::Kind::fail,
+          {{"Every rank must record what the case is judged on",
+            returned ? "recorded_less" : std::string(name_of(ended)),
+            "rank " + std::to_string(rank) + " " + moment_text(is.last),
+            returned ? what + "; " + last_record(is) : how_it_ended(history, rank) + "; " + what,
+            rank_summary(history)}}};
 }
 
 std::optional<Verdict> judge_refusals(const History& history) {

@@ -60,10 +60,11 @@ struct Shrunk {
 // smallest one.
 struct Failure {
   Case c;
-  std::string program;     // of its ranks, in plain words; empty: the scenario has none
-  Json unlike_default;     // the fields of the case that differ from a default constructed one
-  int number = 1, of = 1;  // "case 37 of 200"
-  bool archived = false;   // it failed in an earlier run, so it ran first
+  std::string program;        // of its ranks, in plain words; empty: the scenario has none
+  std::string usual_mistake;  // of the scenario
+  Json unlike_default;        // the fields of the case that differ from a default constructed one
+  int number = 1, of = 1;     // "case 37 of 200"
+  bool archived = false;      // it failed in an earlier run, so it ran first
   std::vector<Verdict::Kind> plays;       // the verdict of each run of the case, in order
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
   int tail_rank = 0;                      // the rank to blame, whose `tail` and `stack` these are

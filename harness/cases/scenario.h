@@ -31,7 +31,8 @@ struct RequiredShare {
 struct Scenario {
   std::string name;         // "family.proposition"
   std::string former_name;  // of version 0.1: archived cases have it, and draws begin with it
-  std::string claim;        // one falsifiable sentence
+  std::string claim;        // one short falsifiable sentence
+  std::string in_full;      // the claim with all that is judged; empty: the short one says it
   std::string exactness;    // the meaning of a pass, in two or three words: "bit-equal"
   std::string source;       // where the rule comes from
   std::string not_covered;  // what it does not see
@@ -82,7 +83,8 @@ struct Label {
 // The fields that a scenario file sets.
 template <CaseType C>
 struct Spec {
-  std::string name, former_name = {}, claim, exactness, source, not_covered, usual_mistake;
+  std::string name, former_name = {}, claim, in_full = {}, exactness, source, not_covered,
+                    usual_mistake;
   std::vector<std::string> tags, must_catch;
   int draws = 100;
   C start = {};  // the smallest case worth running; drawing and --set start here

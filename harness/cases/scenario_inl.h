@@ -20,6 +20,7 @@ Scenario scenario(Spec<C> given) {
   out.name = spec->name;
   out.former_name = spec->former_name;
   out.claim = spec->claim;
+  out.in_full = spec->in_full;
   out.exactness = spec->exactness;
   out.source = spec->source;
   out.not_covered = spec->not_covered;

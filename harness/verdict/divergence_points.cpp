@@ -192,9 +192,11 @@ std::optional<FirstDivergence> first_divergence_point(const History& history) {
                            .is_mismatch = true,
                            .group = divergence_point->group,
                            .sequence = divergence_point->at};
-  return FirstDivergence{.text = text_of(*divergence_point),
-                         .group = divergence_point->group,
-                         .sequence = divergence_point->at};
+  return FirstDivergence{
+      .text = text_of(*divergence_point),
+      .is_missing = divergence_point->rung().size() < divergence_point->members.size(),
+      .group = divergence_point->group,
+      .sequence = divergence_point->at};
 }
 
 Details ladder(const History& history) {

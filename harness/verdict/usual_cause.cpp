@@ -1,11 +1,15 @@
 #include "harness/verdict/usual_cause.h"
 
+#include "harness/base/dtype.h"
+
 #include <algorithm>
 #include <span>
 
 namespace lockstep {
 
 namespace {
+
+constexpr std::string_view kMismatched = "mismatched_collectives";
 
 struct Known {
   std::string_view what;  // a pattern, or words of an exception
@@ -20,8 +24,9 @@ constexpr Known kByPattern[] = {
     {"factor_one_over_world_size",
      "gradients or the loss are divided by the world size, as DDP does already"},
     {"not_reduced",
-     "the backward ran past the wrapper (model.module), or inside no_sync; or the parameter is in "
-     "no bucket"},
+     "the backward ran past the wrapper (model.module), inside no_sync or through a graph again; "
+     "the "
+     "model was converted after it was wrapped; or the parameter is in no bucket"},
     {"never_averaged", "no averager ran, or its step was left out"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
@@ -132,10 +137,25 @@ constexpr Known kByPattern[] = {
     {"changed_on_some_ranks", "parameters were changed or loaded under `if rank == 0`"},
     {"skipped_update", "optimizer.step() stands under a condition that differs by rank"},
     {"stopped_early", "ranks have unequal numbers of batches: drop_last=True, or Join"},
-    {"mismatched_collectives",
-     "ranks take different branches: parameters that some use, or a collective under `if rank == "
-     "0`"},
+    {kMismatched,
+     "models that differ by rank, or ranks that take different branches: parameters that some use, "
+     "or a collective under `if rank == 0`"},
+    {"left_behind", "a Work that nobody waits for, a thread, or a file that stays open"},
+    {"signalled", "native code that uses what is freed, or memory that ran out"},
+    {"exited", "exit() in the program of a rank, where an exception belongs"},
+    {"refused_by_some", "an option or a layer that some ranks alone have"},
+    {"recorded_less", "a program that returns early, and without an exception"},
+    {"vacuous", "a program that records nothing of what the checks look at"},
+    {"collective_in_evaluation",
+     "a forward in train() mode or with gradients enabled broadcasts buffers; model.eval() and "
+     "torch.no_grad() make it local"},
+    {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
+    {"another_warning", "the warning speaks of another pass than the first one"},
 };
+
+constexpr std::string_view kMissing =
+    "a collective that some ranks alone call: after an exception, behind a skipped gradient, or "
+    "with unequal numbers of batches";
 
 constexpr Known kByException[] = {
     {"Can't detach views in-place",
@@ -152,6 +172,9 @@ constexpr Known kByException[] = {
     {"mark a variable ready only once",
      "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
      "(use_reentrant=False is the cure), or a module that several forwards share"},
+    {"not compatible with static_graph",
+     "static_graph=True, though passes differ: parameters that one of them alone uses, or no_sync "
+     "around the first"},
     {"did not receive grad",
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
@@ -165,6 +188,8 @@ std::string found(std::span<const Known> table, const auto& fits) {
   return known == table.end() ? "" : std::string(known->cause);
 }
 
+}  // namespace
+
 bool states_its_cause(const Finding& finding) {
   return std::any_of(finding.details.begin(), finding.details.end(), [](const auto& detail) {
     const auto* text = std::get_if<std::string>(&detail);
@@ -172,28 +197,27 @@ bool states_its_cause(const Finding& finding) {
   });
 }
 
-}  // namespace
-
 std::string usual_cause_of_exception(const std::string& what) {
   return found(kByException,
                [&](const Known& known) { return what.find(known.what) != std::string::npos; });
 }
 
+std::string usual_cause_of(const FirstDivergence& point) {
+  if (!point.is_mismatch) return point.is_missing ? std::string(kMissing) : "";
+  return found(kByPattern, [](const Known& known) { return known.what == kMismatched; });
+}
+
 std::string usual_cause(const Finding& finding) {
-  if (states_its_cause(finding) || !backend_limit(finding).empty()) return "";
+  if (states_its_cause(finding) || !finding.limit.empty()) return "";
+  if (!finding.cause.empty()) return finding.cause;
   if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
-  // A hang whose ranks part by a collective that some of them never issue.
-  if (finding.pattern == "stuck" && finding.diagnosis.find(" issued ") != std::string::npos)
-    return "a collective that some ranks alone call: after an exception, behind a skipped "
-           "gradient, or with unequal numbers of batches";
   return found(kByPattern, [&](const Known& known) { return known.what == finding.pattern; });
 }
 
-std::string backend_limit(const Finding& finding) {
-  if (finding.pattern != "threw" ||
-      finding.diagnosis.find("Invalid scalar type") == std::string::npos)
-    return "";
-  return "Gloo's collectives carry no tensor of this dtype, and the subject sends one as it is";
+std::string backend_limit(const Collective& one) {
+  const auto dtype = value_of_word<Dtype>(one.dtype);
+  if (!dtype || gloo_carries(*dtype, one.op)) return "";
+  return "Gloo's " + one.op + " carries no " + one.dtype + ", and the subject sends one as it is";
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // own program. Said only where the finding's pattern, or the exception that it quotes, is known.
 #pragma once
 
+#include "harness/verdict/trace.h"
 #include "harness/verdict/verdict.h"
 
 namespace lockstep {
@@ -10,11 +11,18 @@ namespace lockstep {
 // none is known, or the finding's details state the cause itself.
 std::string usual_cause(const Finding& finding);
 
+// True if one of its details is "cause: ...".
+bool states_its_cause(const Finding& finding);
+
 // The same of an exception of LibTorch or PyTorch.
 std::string usual_cause_of_exception(const std::string& what);
 
-// The part of a backend that lacks what a case needs, where that and not the subject fails:
-// "Gloo carries no tensor of this dtype". Empty: no such limit is known to have failed.
-std::string backend_limit(const Finding& finding);
+// The same of ranks whose collectives part there.
+std::string usual_cause_of(const FirstDivergence& point);
+
+// The part of Gloo that lacks what a rank wanted of it in the collective in which it threw, so that
+// the backend and not the subject fails: "Gloo's broadcast carries no int16, ...". Empty: no such
+// limit is known.
+std::string backend_limit(const Collective& one);
 
 }  // namespace lockstep

@@ -40,6 +40,9 @@ struct Finding {
   std::string diagnosis;
   Details details = {};
   Specificity specificity = Specificity::explanation;  // of the pattern
+  // The usual cause and the limit (usual_cause.h), where more is known than the pattern says.
+  std::string cause = {};
+  std::string limit = {};
   bool operator==(const Finding&) const = default;
 };
 using Findings = std::vector<Finding>;

@@ -60,6 +60,8 @@ Finding finding_at(const At& at) {
       else
         finding.details.push_back(table_at(detail));
   }
+  if (at.has("cause")) finding.cause = at["cause"].line();
+  if (at.has("limit")) finding.limit = at["limit"].line();
   keep_first_line(finding);
   return finding;
 }

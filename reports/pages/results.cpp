@@ -71,11 +71,6 @@ std::vector<std::pair<std::string, int64_t>> tallied(
   return all;
 }
 
-// True of the lines of coverage, which the environment's table holds.
-bool is_coverage(const std::string& line) {
-  return line.starts_with("pairs of options: ") || line.find(" met; the closest: ") != line.npos;
-}
-
 std::string results_text(int64_t count) {
   return counted(count, "result");
 }
@@ -131,8 +126,7 @@ std::vector<NotChecked> not_checked(const Run& run) {
     lines.push_back(
         {"No scenario that must fail was run, so nothing shows that this run can fail."});
   for (const auto& line : split(remarks(run), '\n'))
-    if (!line.empty() && !line.starts_with("no result for") && !is_coverage(line))
-      lines.push_back({line});
+    if (!line.empty() && !line.starts_with("no result for")) lines.push_back({line});
   add_skips(run, lines);
   int64_t planned = 0, judged = 0, unjudged = 0;
   for (const auto& plan : run.plan) planned += plan.cases;

@@ -269,7 +269,8 @@ bool has_pass_on_some_ranks(const Beside& c) {
 Scenario bare_passes_are_local() {
   return scenario<Beside>({
       .name = "accumulation.bare_passes_are_local",
-      .claim =
+      .claim = "A backward that runs nothing a synchronised forward recorded is local.",
+      .in_full =
           "A backward that runs nothing a synchronised forward recorded is local, whenever and "
           "on whichever ranks it runs.",
       .exactness = "bit-equal",

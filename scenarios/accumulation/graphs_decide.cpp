@@ -133,8 +133,9 @@ rc::Gen<Graphs> cases() {
 Scenario graphs_decide() {
   return scenario<Graphs>({
       .name = "accumulation.graphs_decide",
-      .claim = "A backward is reduced if the forward whose graph it runs was synchronised, in "
-               "whatever order and however often graphs are run.",
+      .claim = "A backward is reduced if the forward whose graph it runs was synchronised.",
+      .in_full = "A backward is reduced if the forward whose graph it runs was synchronised, in "
+                 "whatever order and however often graphs are run.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10",
       .not_covered = "one backward through several graphs, worlds that are no powers of two",

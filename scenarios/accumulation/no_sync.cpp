@@ -195,8 +195,10 @@ Findings a_window_is_reduced_once(const Training& c, const History& h) {
 Scenario no_sync_accumulates() {
   return scenario<Training>({
       .name = "accumulation.no_sync_accumulates",
-      .claim = "Inside no_sync gradients add up on each rank without communication; the first "
-               "backward after it averages the whole sum, once.",
+      .claim = "Inside no_sync gradients add up without communication, and the next backward "
+               "averages their sum.",
+      .in_full = "Inside no_sync gradients add up on each rank without communication; the first "
+                 "backward after it averages the whole sum, once.",
       .exactness = "bit-equal · real: bounded",
       .source = "torch.nn.parallel.DistributedDataParallel.no_sync; docs/semantics.md 1.4",
       .not_covered = "windows that are cut short, static graphs, buffers (see buffers.*)",

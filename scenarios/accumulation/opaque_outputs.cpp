@@ -209,8 +209,10 @@ bool some_backward(const Opaque& c, bool (*is)(const Step&)) {
 Scenario opaque_outputs_decide_once() {
   return scenario<Opaque>({
       .name = "accumulation.opaque_outputs_decide_once",
-      .claim = "Where the outputs of the last forward cannot be seen, that forward decides about "
-               "the next backward whose outputs cannot be seen, once.",
+      .claim = "Where outputs cannot be seen, the last forward decides about the next such "
+               "backward, once.",
+      .in_full = "Where the outputs of the last forward cannot be seen, that forward decides about "
+                 "the next backward whose outputs cannot be seen, once.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.12, 1.4",
       .not_covered = "graphs with a function that a forward recorded, worlds that are no powers "

@@ -182,8 +182,10 @@ bool uses_subgroups(const Averaged& c) {
 Scenario models_follow_the_rule() {
   return scenario<Averaged>({
       .name = "averaging.models_follow_the_rule",
-      .claim = "After every step each rank holds the average of models over the ranks, and of "
-               "gradients before it, that the rule names for this step, and nothing else.",
+      .claim = "After every step each rank holds the average of models that the rule names for "
+               "this step.",
+      .in_full = "After every step each rank holds the average of models over the ranks, and of "
+                 "gradients before it, that the rule names for this step, and nothing else.",
       .exactness = "bit-equal",
       .source = "torch.distributed.algorithms.model_averaging, ddp_comm_hooks.post_localSGD_hook; "
                 "docs/semantics.md 6.1 and 6.2",

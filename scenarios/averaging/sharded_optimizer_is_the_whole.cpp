@@ -264,9 +264,11 @@ bool resumes_with_state(const Divided& c) {
 Scenario sharded_optimizer_is_the_whole() {
   return scenario<Divided>({
       .name = "averaging.sharded_optimizer_is_the_whole",
-      .claim = "An optimizer whose state is divided over the ranks leaves the bits of the whole "
-               "one, in a world of another size after its state was loaded there too, and each "
-               "rank keeps the state of its own parameters alone.",
+      .claim =
+          "An optimizer whose state is divided over the ranks leaves the bits of the whole one.",
+      .in_full = "An optimizer whose state is divided over the ranks leaves the bits of the whole "
+                 "one, in a world of another size after its state was loaded there too, and each "
+                 "rank keeps the state of its own parameters alone.",
       .exactness = "bit-equal",
       .source = "torch.distributed.optim.ZeroRedundancyOptimizer; docs/semantics.md 6.3",
       .not_covered = "errors, optimizers that are not LibTorch's, parameters on several devices",

@@ -220,7 +220,8 @@ std::vector<Stateful> every_pair_of_forwards() {
 Scenario follow_rank_zero() {
   return scenario<Stateful>({
       .name = "buffers.follow_rank_zero",
-      .claim =
+      .claim = "With the broadcast on, every training forward begins with rank 0's buffers.",
+      .in_full =
           "With the broadcast on, every training forward begins with rank 0's buffers and adds "
           "its own batch to them; with it off every rank keeps its own. A backward changes "
           "none.",
@@ -254,7 +255,9 @@ Scenario follow_rank_zero() {
 Scenario lag_behind_local_forwards() {
   return scenario<Stateful>({
       .name = "buffers.lag_behind_local_forwards",
-      .claim =
+      .claim = "A forward synchronises buffers if the forward before it had gradients and was "
+               "outside no_sync.",
+      .in_full =
           "A forward synchronises buffers if the forward before it had gradients and was outside "
           "no_sync, whatever it is itself.",
       .exactness = "bit-equal · real: bounded",

@@ -248,7 +248,9 @@ bool has_uneven_inputs(const Averaged& c) {
 Scenario hook_averages() {
   return scenario<Averaged>({
       .name = "buffers.hook_averages",
-      .claim =
+      .claim = "A hook that averages buffers runs in the forwards that would broadcast them, and "
+               "in no other.",
+      .in_full =
           "A hook that averages buffers runs in the forwards that would broadcast them, before "
           "or behind the module's, and in no other.",
       .exactness = "bit-equal",

@@ -250,8 +250,11 @@ Scenario saved_values() {
   return scenario<Saved>({
       .name = "buffers.saved_values_do_not_change_unseen",
       .claim = "Several forwards before one backward work, for every kind of BatchNorm and "
-               "InstanceNorm; a rank throws in it only where the broadcast of buffers has changed "
-               "statistics that the graph of an evaluation forward reads, and there it does.",
+               "InstanceNorm.",
+      .in_full =
+          "Several forwards before one backward work, for every kind of BatchNorm and "
+          "InstanceNorm; a rank throws in it only where the broadcast of buffers has changed "
+          "statistics that the graph of an evaluation forward reads, and there it does.",
       .exactness = "same sentence",
       .source = "docs/semantics.md 0.4, 1.3; pytorch/pytorch#22095",
       .not_covered = "buffers that forward multiplies with; gradients' values",

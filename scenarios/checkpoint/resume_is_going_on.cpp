@@ -232,8 +232,11 @@ bool loads_in_an_epoch(const Resumed& c) {
 Scenario resume_is_going_on() {
   return scenario<Resumed>({
       .name = "checkpoint.resume_is_going_on",
-      .claim = "A training whose model, optimizer, sampler, progress and generators were saved and "
-               "loaded into new objects goes on with the bits of the one that never stopped.",
+      .claim = "A training that was saved and loaded goes on with the bits of the one that never "
+               "stopped.",
+      .in_full =
+          "A training whose model, optimizer, sampler, progress and generators were saved and "
+          "loaded into new objects goes on with the bits of the one that never stopped.",
       .exactness = "bit-equal",
       .source = "PyTorch's DDP tutorial, save and load checkpoints; docs/ddp.md",
       .not_covered = "files of PyTorch's, files that are torn or missing, worlds of another size, "

@@ -119,9 +119,11 @@ rc::Gen<Disagreeing> cases() {
 Scenario disagreements_are_reported() {
   return scenario<Disagreeing>({
       .name = "collectives.disagreements_are_reported",
-      .claim = "If one rank of a collective call has another argument than its peers, every rank "
-               "receives one sentence that names the argument and who has which value; the call "
-               "has done nothing, and succeeds once all have one.",
+      .claim = "If one rank gives a collective another argument, every rank receives one sentence "
+               "that says so.",
+      .in_full = "If one rank of a collective call has another argument than its peers, every rank "
+                 "receives one sentence that names the argument and who has which value; the call "
+                 "has done nothing, and succeeds once all have one.",
       .exactness = "same sentence",
       .source = "docs/semantics.md 0.7 and 6; train/collectives.h",
       .not_covered = "arguments of several ranks at once, arguments that are wrong on all ranks, "

@@ -174,7 +174,8 @@ bool has_another_root(const Called& c, const Call& call) {
 Scenario give_what_their_names_say() {
   return scenario<Called>({
       .name = "collectives.give_what_their_names_say",
-      .claim =
+      .claim = "A collective gives each rank what its name says, in the rank's own tensor.",
+      .in_full =
           "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
           "rank what their names say, in its own tensor, and leave the others' alone; a barrier "
           "waits; and a group of some ranks does so for these.",

@@ -77,9 +77,11 @@ Scenario lacking_gradients_are_reported() {
       .name = "errors.lacking_gradients_are_reported",
       .former_name = "errors.lacking_gradients_are_told",
       .claim = "Where ranks lack gradients that must be there, every rank receives an error that "
-               "says which, and keeps "
-               "what it computed; otherwise they are averaged, and what no rank uses stays as it "
-               "is. The next step goes well either way.",
+               "says which.",
+      .in_full = "Where ranks lack gradients that must be there, every rank receives an error that "
+                 "says which, and keeps "
+                 "what it computed; otherwise they are averaged, and what no rank uses stays as it "
+                 "is. The next step goes well either way.",
       .exactness = "same sentence, bit-equal",
       .source = "find_unused_parameters and static_graph of "
                 "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5, 2.6 and 2.7",

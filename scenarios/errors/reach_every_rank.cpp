@@ -53,10 +53,12 @@ Scenario reach_every_rank() {
   return scenario<Erring>({
       .name = "errors.reach_every_rank",
       .former_name = "errors.are_told_on_every_rank",
-      .claim = "If some ranks make a mistake in a step, every rank receives the error in that "
-               "step, within "
-               "seconds, by a sentence that names them, the parameter and the operation; what "
-               "gradients hold, and how training continues, is as docs/semantics.md says.",
+      .claim = "If some ranks make a mistake in a step, every rank receives in that step an error "
+               "that names them.",
+      .in_full = "If some ranks make a mistake in a step, every rank receives the error in that "
+                 "step, within "
+                 "seconds, by a sentence that names them, the parameter and the operation; what "
+                 "gradients hold, and how training continues, is as docs/semantics.md says.",
       .exactness = "same sentence, bit-equal",
       .source = "docs/semantics.md 0.7, 0.18, 0.19, 1.4 and 2.7",
       .not_covered = "ranks that die or stop, mistakes in constructions and joins, two mistakes",

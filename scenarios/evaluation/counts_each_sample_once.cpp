@@ -192,9 +192,12 @@ bool counts_unequally_many(const Evaluated& c) {
 Scenario counts_each_sample_once() {
   return scenario<Evaluated>({
       .name = "evaluation.counts_each_sample_once",
-      .claim = "Sums over the ranks of what each counted in an evaluation are those of one process "
-               "over the same samples, each once where the sampler does not pad, and no rank waits "
-               "for another while it evaluates.",
+      .claim =
+          "Sums over the ranks of what each counted in an evaluation are those of one process.",
+      .in_full =
+          "Sums over the ranks of what each counted in an evaluation are those of one process "
+          "over the same samples, each once where the sampler does not pad, and no rank waits "
+          "for another while it evaluates.",
       .exactness = "equal",
       .source = "docs/semantics.md 1.3 and 4; the evaluation of PyTorch's text classification "
                 "tutorial",

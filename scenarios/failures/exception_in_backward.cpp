@@ -160,8 +160,10 @@ Scenario exception_in_backward_reaches_all() {
   return scenario<Training>({
       .name = "failures.exception_in_backward_reaches_all",
       .former_name = "failures.exception_in_backward_is_told",
-      .claim = "If one rank's backward throws, every other rank throws in the same backward an "
-               "error that names the rank, and the next step is averaged as usual.",
+      .claim = "If one rank's backward throws, every other rank throws in it an error that names "
+               "the rank.",
+      .in_full = "If one rank's backward throws, every other rank throws in the same backward an "
+                 "error that names the rank, and the next step is averaged as usual.",
       .exactness = "named error",
       .source = "docs/semantics.md 0.18",
       .not_covered = "an exception in forward, a rank that does not continue",

@@ -168,7 +168,9 @@ Scenario reach_every_survivor() {
   return scenario<Training>({
       .name = "failures.reach_every_survivor",
       .former_name = "failures.survivors_are_told",
-      .claim =
+      .claim = "When a rank dies, leaves or fails in training, every other rank throws before any "
+               "timeout.",
+      .in_full =
           "When a rank dies, leaves or fails in training, every other rank throws an error that "
           "names the operation, before any timeout.",
       .exactness = "named error",

@@ -239,7 +239,8 @@ std::vector<Training> smallest_groups() {
 Scenario match_single_process() {
   return scenario<Training>({
       .name = "gradients.match_single_process",
-      .claim =
+      .claim = "After backward every rank holds the gradient of one process on the whole batch.",
+      .in_full =
           "After backward every rank holds the gradient of one process on the whole batch: bit "
           "for bit where the numbers are exact, within a derived bound where they round.",
       .exactness = "bit-equal · real: bounded",

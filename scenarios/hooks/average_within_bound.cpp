@@ -246,8 +246,11 @@ bool sends_another_dtype(const Hooked& c) {
 Scenario average_within_bound() {
   return scenario<Hooked>({
       .name = "hooks.average_within_bound",
-      .claim = "With a communication hook every rank holds the same average of the gradients, off "
-               "by no more than what the hook sends must round, and sends no more than that.",
+      .claim = "With a communication hook every rank holds the same average, within the hook's "
+               "rounding.",
+      .in_full =
+          "With a communication hook every rank holds the same average of the gradients, off "
+          "by no more than what the hook sends must round, and sends no more than that.",
       .exactness = "bit-equal · rounded: bounded",
       .source = "torch.distributed.algorithms.ddp_comm_hooks; docs/semantics.md 2.9",
       .not_covered = "gradients too large for float16, unused parameters, sparse gradients",

@@ -209,8 +209,10 @@ bool has_approximated(const Hooked& c) {
 Scenario power_sgd_conserves() {
   return scenario<Hooked>({
       .name = "hooks.power_sgd_conserves",
-      .claim = "PowerSGD applies on every rank the best approximation in its column space, of the "
-               "rank that was asked for, and loses nothing: what it leaves out comes later.",
+      .claim = "PowerSGD applies one best low-rank approximation on all ranks, and loses nothing.",
+      .in_full =
+          "PowerSGD applies on every rank the best approximation in its column space, of the "
+          "rank that was asked for, and loses nothing: what it leaves out comes later.",
       .exactness = "within rounding",
       .source = "Vogels et al. 2019; ddp_comm_hooks.powerSGD_hook; docs/semantics.md 2.9",
       .not_covered = "how fast a training converges, gradients that are not finite",

@@ -240,7 +240,9 @@ bool is_uneven(const Joined& c) {
 Scenario joinables_are_shadowed() {
   return scenario<Joined>({
       .name = "join.joinables_are_shadowed",
-      .claim =
+      .claim = "In a join, ranks that are out of inputs go on updating their part of a sharded "
+               "optimizer.",
+      .in_full =
           "In a join, ranks that are out of inputs go on updating the parameters of a sharded "
           "optimizer that are theirs, so that every step, and the state of the optimizer after "
           "the join, are those of one process; and they shadow what the program itself sends.",

@@ -209,10 +209,11 @@ bool has_leftovers(const Windows& c) {
 Scenario leftovers_stay() {
   return scenario<Windows>({
       .name = "join.leftovers_stay",
-      .claim = "In a join a rank that runs out of inputs in the middle of a window keeps what it "
-               "had added up in its gradients, takes no part in averages with it, and steps "
-               "nothing by it, also where backwards step the optimizer, until all make a pass "
-               "behind the join.",
+      .claim = "In a join a rank whose inputs end within a window keeps what it had added up.",
+      .in_full = "In a join a rank that runs out of inputs in the middle of a window keeps what it "
+                 "had added up in its gradients, takes no part in averages with it, and steps "
+                 "nothing by it, also where backwards step the optimizer, until all make a pass "
+                 "behind the join.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 1.4 (step_in_backward) and 5.2",
       .not_covered = "gradients that are views of buckets, optimizers with state",

@@ -234,8 +234,11 @@ Scenario uneven_inputs_are_reported() {
       .name = "join.uneven_inputs_are_reported",
       .former_name = "join.uneven_inputs_are_told",
       .claim = "If some ranks have fewer inputs than others, all ranks throw the same sentence in "
-               "the same step, before anything of that step is sent, and otherwise none does; the "
-               "steps they made together, and later ones, are averaged as usual.",
+               "the same step.",
+      .in_full =
+          "If some ranks have fewer inputs than others, all ranks throw the same sentence in "
+          "the same step, before anything of that step is sent, and otherwise none does; the "
+          "steps they made together, and later ones, are averaged as usual.",
       .exactness = "bit-equal · real: bounded",
       .source = "torch.distributed.algorithms.Join with throw_on_early_termination; "
                 "docs/semantics.md 5",

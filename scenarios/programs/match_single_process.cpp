@@ -139,6 +139,8 @@ Scenario match_single_process() {
   return scenario<ProgramSpec>({
       .name = "programs.match_single_process",
       .claim =
+          "After each step of a drawn training program every rank holds what one process holds.",
+      .in_full =
           "After each step of a training program, whatever its forwards, backwards, windows, "
           "evaluations, joins of ranks that run out of inputs, ways of clearing gradients, and "
           "changes of the model, its replica and its ranks, every rank holds the gradients, "

@@ -239,8 +239,11 @@ bool has(const Drawing& c, Act act) {
 Scenario generators_are_left_alone() {
   return scenario<Drawing>({
       .name = "random.generators_are_left_alone",
-      .claim = "Wrapping, training, sampling, splitting, checking and saving take no number from a "
-               "rank's generator, and every rank splits a dataset alike.",
+      .claim = "Wrapping, training, sampling, splitting and saving take no number from a rank's "
+               "generator.",
+      .in_full =
+          "Wrapping, training, sampling, splitting, checking and saving take no number from a "
+          "rank's generator, and every rank splits a dataset alike.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 4; torch.utils.data.random_split",
       .not_covered = "generators of devices, what a communication hook draws",

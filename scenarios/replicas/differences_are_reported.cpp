@@ -190,9 +190,11 @@ Scenario differences_are_reported() {
   return scenario<Changed>({
       .name = "replicas.differences_are_reported",
       .former_name = "replicas.differences_are_told",
-      .claim = "check_replicas_equal, and every n-th forward where check_replicas_every says so, "
-               "tell every rank which element of which tensor differs first, its values, and who "
-               "has which; bits count, strides do not; and say nothing where all bits are equal.",
+      .claim = "check_replicas_equal tells every rank which element differs first, its values, and "
+               "who has which.",
+      .in_full = "check_replicas_equal, and every n-th forward where check_replicas_every says so, "
+                 "tell every rank which element of which tensor differs first, its values, and who "
+                 "has which; bits count, strides do not; and say nothing where all bits are equal.",
       .exactness = "same sentence",
       .source = "docs/semantics.md 1.4",
       .not_covered = "optimizers, shapes that differ, joins",

@@ -235,10 +235,13 @@ bool has(const Differing& c, const std::vector<std::string>& words) {
 Scenario different_models_are_refused() {
   return scenario<Differing>({
       .name = "replicas.different_models_are_refused",
-      .claim = "Where one rank's model or options differ, or those of one rank or all cannot work, "
-               "every rank refuses with the same sentence, which names what differs, its values "
-               "and the ranks that have "
-               "them, before any tensor travels; what may differ is trained.",
+      .claim = "Where models or options differ by rank, every rank refuses with one sentence that "
+               "names what differs.",
+      .in_full =
+          "Where one rank's model or options differ, or those of one rank or all cannot work, "
+          "every rank refuses with the same sentence, which names what differs, its values "
+          "and the ranks that have "
+          "them, before any tensor travels; what may differ is trained.",
       .exactness = "same sentence, bit-equal",
       .source = "docs/semantics.md 0.1, 1.1, 1.2 and 2.7",
       .not_covered = "layers of SyncBatchNorm, devices but the meta device, which forwards ranks "

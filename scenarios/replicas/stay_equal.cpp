@@ -109,8 +109,11 @@ Findings parameters_are_equal(const Training&, const History& h) {
 
 Findings buffers_are_equal_where_a_forward_begins(const Training& c, const History& h) {
   if (!c.options.broadcast_buffers || c.network.buffers.empty()) return {};
-  return alike("Every rank must begin a forward with the same buffers as the others",
-               h.rows("in forward"));
+  auto out = alike("Every rank must begin a forward with the same buffers as the others",
+                   h.rows("in forward"));
+  for (auto& finding : out)
+    finding.cause = "broadcast_buffers=False, or buffers are not broadcast before the forward";
+  return out;
 }
 
 Findings every_backward_communicates(const Training& c, const History& h) {
@@ -130,7 +133,9 @@ Findings every_backward_communicates(const Training& c, const History& h) {
 Scenario stay_equal() {
   return scenario<Training>({
       .name = "replicas.stay_equal",
-      .claim =
+      .claim = "After every step all ranks hold the same parameters, gradients and optimizer "
+               "state, bit for bit.",
+      .in_full =
           "After every step all ranks hold the same parameters, gradients and optimizer state, "
           "bit for bit, and the same buffers where a forward begins.",
       .exactness = "bit-equal",

@@ -211,8 +211,9 @@ rc::Gen<Acts> cases() {
 Scenario follows_its_program() {
   return scenario<Acts>({
       .name = "sampler.follows_its_program",
-      .claim = "A sampler that is saved, loaded, copied, resized and set to other epochs in any "
-               "order goes on where it was, and refuses a position of another dataset.",
+      .claim = "A sampler that is saved, loaded, copied or resized goes on where it was.",
+      .in_full = "A sampler that is saved, loaded, copied, resized and set to other epochs in any "
+                 "order goes on where it was, and refuses a position of another dataset.",
       .exactness = "same order",
       .source = "docs/semantics.md 0.6 and 4",
       .not_covered = "data loaders with workers, another world size, datasets of 2^32 samples",

@@ -202,9 +202,12 @@ Findings order_is_that_of_seed_and_epoch(const Sampling& c, const History& h) {
 Scenario partitions_the_dataset() {
   return scenario<Sampling>({
       .name = "sampler.partitions_the_dataset",
-      .claim = "In every epoch the ranks draw disjoint shares that cover the dataset, in the order "
-               "of randperm(length, seed + epoch), or of the documented permutation where the "
-               "order is not to be stored.",
+      .claim = "In every epoch the ranks draw disjoint shares that cover the dataset, in "
+               "randperm's order.",
+      .in_full =
+          "In every epoch the ranks draw disjoint shares that cover the dataset, in the order "
+          "of randperm(length, seed + epoch), or of the documented permutation where the "
+          "order is not to be stored.",
       .exactness = "disjoint · covers · same order",
       .source = "torch.utils.data.DistributedSampler; docs/semantics.md, sampler",
       .not_covered = "resuming in mid-epoch, iterable datasets, datasets that differ between ranks",

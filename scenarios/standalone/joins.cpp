@@ -22,6 +22,19 @@ std::vector<int64_t> inputs_by_rank(const Json& value, int64_t otherwise) {
   return out;
 }
 
+// "on [3, 1] inputs, of which those of rank 1 end first".
+std::string inputs_in_words(const std::vector<int64_t>& by_rank) {
+  const auto least = *std::min_element(by_rank.begin(), by_rank.end());
+  std::vector<std::string> first;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    if (by_rank[rank] == least) first.push_back(std::to_string(rank));
+  return "on " + list(by_rank) + " inputs" +
+         (first.size() == by_rank.size()
+              ? ""
+              : ", of which those of rank" + std::string(first.size() > 1 ? "s " : " ") +
+                    joined(first, ",") + " end first");
+}
+
 // --- join.uneven_inputs_are_reported ------------------------------------------------------------
 
 constexpr const char* kUneven = R"(net.stopped, net.taken = False, 0
@@ -81,8 +94,8 @@ Python uneven(const Json& value) {
 }
 
 std::string uneven_in_words(const Json& value) {
-  return network_in_words(windows_of(value)) + "; in a join ranks train on " +
-         list(inputs_by_rank(value, 2)) + " inputs, then all train one step more";
+  return network_in_words(windows_of(value)) + "; in a join ranks train " +
+         inputs_in_words(inputs_by_rank(value, 2)) + "; then all train one step more";
 }
 
 // --- join.joinables_are_shadowed ----------------------------------------------------------------
@@ -186,8 +199,8 @@ Python joinables(const Json& value) {
 }
 
 std::string joinables_in_words(const Json& value) {
-  return "in a join of a wrapped model and a sharded optimizer, ranks train on " +
-         list(inputs_by_rank(value, 1)) + " inputs, then all train one step more" +
+  return "in a join of a wrapped model and a sharded optimizer, ranks train " +
+         inputs_in_words(inputs_by_rank(value, 1)) + "; then all train one step more" +
          (value.at("own_sums") == 0 ? "" : "; the program's own sums are shadowed too");
 }
 

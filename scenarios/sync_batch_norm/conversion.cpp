@@ -228,9 +228,12 @@ bool has(const Converted& c, bool (*is_it)(const Place&)) {
 Scenario conversion() {
   return scenario<Converted>({
       .name = "sync_batch_norm.conversion_keeps_the_model",
-      .claim = "A conversion makes every BatchNorm layer of a model, in a Sequential, ModuleList, "
-               "ModuleDict or member, normalise over all ranks, and its reversal over one; names, "
-               "dtypes, requires_grad, modes and values stay, and a copy has its own tensors.",
+      .claim = "A conversion makes every BatchNorm layer normalise over all ranks, and its "
+               "reversal over one.",
+      .in_full =
+          "A conversion makes every BatchNorm layer of a model, in a Sequential, ModuleList, "
+          "ModuleDict or member, normalise over all ranks, and its reversal over one; names, "
+          "dtypes, requires_grad, modes and values stay, and a copy has its own tensors.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3.1; torch.nn.SyncBatchNorm.convert_sync_batchnorm",
       .not_covered = "layers that are refused, layers in two places, groups but the world's",

@@ -220,9 +220,11 @@ rc::Gen<Layer> layers() {
 Scenario evaluation_is_local() {
   return scenario<Layer>({
       .name = "sync_batch_norm.evaluation_is_local",
-      .claim = "In evaluation SyncBatchNorm communicates nothing, normalises by the rank's own "
-               "running statistics, or by its own batch if it keeps none, and changes none: one "
-               "rank may evaluate alone.",
+      .claim =
+          "In evaluation SyncBatchNorm communicates nothing, so that one rank may evaluate alone.",
+      .in_full = "In evaluation SyncBatchNorm communicates nothing, normalises by the rank's own "
+                 "running statistics, or by its own batch if it keeps none, and changes none: one "
+                 "rank may evaluate alone.",
       .exactness = "within rounding",
       .source = "torch.nn.SyncBatchNorm: need_sync only in training; docs/semantics.md 3",
       .not_covered = "a rank in evaluation while its peers train (docs/semantics.md 3)",

@@ -217,9 +217,12 @@ rc::Gen<Layer> layers() {
 Scenario gradients_want_weights() {
   return scenario<Layer>({
       .name = "sync_batch_norm.gradients_want_weights",
-      .claim = "Under DistributedDataParallel SyncBatchNorm's averaged gradients are one process's "
-               "if each rank weighs its loss by W n_r / N, and only then; an input's gradient is "
-               "that of the sum of the ranks' losses, W times one process's.",
+      .claim = "SyncBatchNorm's averaged gradients are one process's only if ranks weigh their "
+               "losses by W n_r / N.",
+      .in_full =
+          "Under DistributedDataParallel SyncBatchNorm's averaged gradients are one process's "
+          "if each rank weighs its loss by W n_r / N, and only then; an input's gradient is "
+          "that of the sum of the ranks' losses, W times one process's.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; docs/numerics.md, The weight of an uneven batch",
       .not_covered = "layers before and after the normalisation",

@@ -257,11 +257,11 @@ rc::Gen<UnderDdp> cases() {
 Scenario keeps_buffers_equal_under_ddp() {
   return scenario<UnderDdp>({
       .name = "sync_batch_norm.keeps_buffers_equal_under_ddp",
-      .claim = "Under DistributedDataParallel a SyncBatchNorm's running statistics are those of "
-               "the whole batch and bit-equal on all ranks after every step, also after a forward "
-               "that one rank did not end and all began anew; a plain BatchNorm's "
-               "follow each rank's own data, restarting from rank 0's with the broadcast of "
-               "buffers and diverging without it.",
+      .claim = "Under DDP SyncBatchNorm's running statistics are the whole batch's on every rank.",
+      .in_full =
+          "They are bit-equal on all ranks, also after a forward that one rank did not end and all "
+          "began anew; a plain BatchNorm's follow each rank's own data, from rank 0's with the "
+          "broadcast of buffers and diverging without it.",
       .exactness = "bit-equal · plain: bounded",
       .source = "torch.nn.SyncBatchNorm, broadcast_buffers of DistributedDataParallel; "
                 "docs/semantics.md 1.3, 3",

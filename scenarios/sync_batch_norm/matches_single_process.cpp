@@ -121,8 +121,10 @@ Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h
 Scenario matches_single_process() {
   return scenario<Layer>({
       .name = "sync_batch_norm.matches_single_process",
-      .claim = "SyncBatchNorm on any number of ranks, with batches of any size, is BatchNorm in "
-               "one process on the concatenated batch: output, gradients and running statistics.",
+      .claim = "SyncBatchNorm on any number of ranks is BatchNorm in one process on the "
+               "concatenated batch.",
+      .in_full = "SyncBatchNorm on any number of ranks, with batches of any size, is BatchNorm in "
+                 "one process on the concatenated batch: output, gradients and running statistics.",
       .exactness = "within rounding",
       .source = "torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015; docs/semantics.md 3",
       .not_covered = "evaluation mode, ranks that disagree, groups of some ranks",

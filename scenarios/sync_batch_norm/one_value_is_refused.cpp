@@ -181,7 +181,9 @@ rc::Gen<Layer> layers() {
 Scenario one_value_is_refused() {
   return scenario<Layer>({
       .name = "sync_batch_norm.one_value_is_refused",
-      .claim =
+      .claim = "SyncBatchNorm takes one value per channel on a rank, unless the whole group holds "
+               "no other.",
+      .in_full =
           "SyncBatchNorm takes any input with a channel axis, also one value per channel on a "
           "rank, unless the whole group holds one, or the output of one rank requires no "
           "gradient while the input of another does: then every rank throws the same sentence.",

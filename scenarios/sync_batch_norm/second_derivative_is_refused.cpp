@@ -127,7 +127,9 @@ Scenario second_derivative_is_refused() {
   return scenario<Layer>({
       .name = "sync_batch_norm.second_derivative_is_refused",
       .claim = "A backward with create_graph through SyncBatchNorm is refused on every rank with "
-               "one sentence, adds to no gradient, and the ranks train on.",
+               "one sentence.",
+      .in_full = "A backward with create_graph through SyncBatchNorm is refused on every rank with "
+                 "one sentence, adds to no gradient, and the ranks train on.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; torch.nn.SyncBatchNorm offers none",
       .not_covered = "ranks of which only some differentiate twice",

@@ -269,9 +269,9 @@ rc::Gen<Layer> layers() {
 Scenario split_does_not_matter() {
   return scenario<Layer>({
       .name = "sync_batch_norm.split_does_not_matter",
-      .claim = "However a batch is split over the ranks of any group, SyncBatchNorm gives the same "
-               "output, gradients of the input, running statistics, and sums over the ranks of "
-               "weight's and bias' gradients.",
+      .claim = "However a batch is split over the ranks, SyncBatchNorm gives the same output and "
+               "gradients.",
+      .in_full = "In any group; and running statistics, and sums of the parameters' gradients.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; metamorphic testing (Chen, Cheung and Yiu 1998)",
       .not_covered = "what is the same under every split (sync_batch_norm.matches_single_process)",

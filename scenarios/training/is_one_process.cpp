@@ -286,9 +286,11 @@ rc::Gen<Loop> cases() {
 Scenario is_one_process() {
   return scenario<Loop>({
       .name = "training.is_one_process",
-      .claim = "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
-               "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
-               "one process with the ranks' batches as one.",
+      .claim = "A training loop leaves on every rank the bits of the same loop on one process.",
+      .in_full =
+          "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
+          "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
+          "one process with the ranks' batches as one.",
       .exactness = "bit-equal",
       .source = "torch.nn.parallel.DistributedDataParallel; torch.amp.GradScaler; "
                 "docs/semantics.md 2",

@@ -147,8 +147,11 @@ rc::Gen<Training> cases() {
 Scenario are_averaged_over_all_ranks() {
   return scenario<Training>({
       .name = "unused.are_averaged_over_all_ranks",
-      .claim = "A parameter that some ranks use gets the average over all ranks on every rank; one "
-               "that no rank uses gets no gradient.",
+      .claim = "A parameter that some ranks use gets the average over all ranks, and one that none "
+               "uses no gradient.",
+      .in_full =
+          "A parameter that some ranks use gets the average over all ranks on every rank; one "
+          "that no rank uses gets no gradient.",
       .exactness = "bit-equal · real: bounded",
       .source = "find_unused_parameters and static_graph of "
                 "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5 and 2.6",

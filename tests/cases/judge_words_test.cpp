@@ -48,6 +48,19 @@ TEST(JudgeWords, WhatNoRankRecordedTheSubjectLeftOut) {
             "no rank recorded anything in phase nowhere: the subject left it out");
 }
 
+TEST(JudgeWords, ARankThatThrowsInWhatTheBackendLacksHasMetALimit) {
+  const auto thrown = [](bool done, const std::string& dtype) {
+    auto rank = reducing({Ending::Kind::threw, "no"}, 2);
+    auto& collective = std::get<Collective>(rank.events.back().what);
+    collective.done = done;
+    collective.dtype = dtype;
+    return judged({rank, rank}).findings.at(0).limit;
+  };
+  EXPECT_TRUE(thrown(false, "int16").starts_with("Gloo's allreduce carries no int16"));
+  EXPECT_EQ(thrown(true, "int16"), "");
+  EXPECT_EQ(thrown(false, "float32"), "");
+}
+
 TEST(JudgeWords, ALeakNamesTheCollectivesThatDoNotMatch) {
   auto left = reducing(kReturned, 2);
   left.events.push_back({{0, "p"}, LeftBehind{"1 collective(s) still under way"}});

@@ -72,12 +72,27 @@ TEST(Live, ALogGetsALineNowAndThen) {
   EXPECT_EQ(screen.err.text(), "");
   screen.end(2);
   screen.wait(seconds(6));
-  EXPECT_EQ(screen.err.text(), "[0/2] 2 of 4 cases  10 s  toys.a\n");
+  EXPECT_EQ(screen.err.text(), "[0/2] 2 of 4 cases  10 s, about 10 s left  toys.a\n");
   screen.wait(seconds(9));
-  EXPECT_EQ(screen.err.text(), "[0/2] 2 of 4 cases  10 s  toys.a\n");
+  EXPECT_EQ(screen.err.text(), "[0/2] 2 of 4 cases  10 s, about 10 s left  toys.a\n");
   screen.wait(seconds(1));
   EXPECT_EQ(screen.err.text(),
-            "[0/2] 2 of 4 cases  10 s  toys.a\n[0/2] 2 of 4 cases  20 s  toys.a\n");
+            "[0/2] 2 of 4 cases  10 s, about 10 s left  toys.a\n"
+            "[0/2] 2 of 4 cases  20 s, about 20 s left  toys.a\n");
+}
+
+TEST(Live, TheTimeLeftIsSaidOnceCasesTellIt) {
+  Screen screen(true);
+  screen.begin(1);
+  screen.wait(seconds(60));
+  EXPECT_EQ(screen.err.text().find("left"), std::string::npos) << "no case has ended";
+  screen.end(1);
+  screen.wait(seconds(1));
+  EXPECT_TRUE(screen.err.text().ends_with("1 of 4 cases, about 3 min left  toys.a"))
+      << screen.err.text();
+  for (const int number : {2, 3, 4}) screen.end(number);
+  screen.wait(seconds(1));
+  EXPECT_TRUE(screen.err.text().ends_with("4 of 4 cases  toys.a")) << screen.err.text();
 }
 
 TEST(Live, ATerminalGetsOneLineThatChanges) {

@@ -58,7 +58,7 @@ class ProgramCase(unittest.TestCase):
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_", "GITHUB_", "SLURM_", "CI_NODE_", "CIRCLE_"))
-            and name not in ("LANG", "NO_COLOR")
+            and name not in ("LANG", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
         }
         name, value = self.mark.split("=")
         self.environment.update(

@@ -183,6 +183,19 @@ class Terminals(ProgramCase):
         self.assertTrue(self.colours(NO_COLOR=""))
         self.assertFalse(self.colours(NO_COLOR="1"))
         self.assertFalse(self.colours(TERM="dumb"))
+        self.assertFalse(self.colours(CLICOLOR="0"))
+        self.assertTrue(self.colours(FORCE_COLOR="1", CLICOLOR="0", TERM="dumb"))
+        self.assertFalse(self.colours(FORCE_COLOR="1", NO_COLOR="1"))
+
+    def test_variables_force_colour_where_there_is_no_terminal(self):
+        def has_colour(*flags, **environment):
+            return "\x1b[32m" in self.run_program("run", "toys.hold", *flags, **environment)[1]
+        self.assertFalse(has_colour())
+        for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+            self.assertTrue(has_colour(**{name: "1"}), name)
+            self.assertFalse(has_colour(**{name: "0"}), name)
+            self.assertFalse(has_colour(**{name: "1", "NO_COLOR": "1"}), name)
+            self.assertFalse(has_colour("--color", "never", **{name: "1"}), name)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ TEST(Coverage, TheSummarySaysHowManySharesAreMetAndWhichIsTheClosest) {
             "%), at least 25 % required\n");
   EXPECT_EQ(summary(run, {}).find("labels"), std::string::npos) << "nobody asked";
   EXPECT_EQ(statistics(run_of({passing()})), "");
-  EXPECT_NE(summary(run_of({with_shares(3)}), {}).find("labels: 0 of 1 required share met"),
-            std::string::npos);
+  EXPECT_EQ(summary(run_of({with_shares(3)}), {}).find("labels"), std::string::npos)
+      << "the result's story says it";
 }
 
 TEST(Coverage, AMissedShareIsTheStoryOfItsResult) {

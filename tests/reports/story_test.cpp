@@ -13,9 +13,24 @@ TEST(Story, TheProgramAndTheUsualCauseFollowTheDiagnosis) {
   const auto lines = story(result, "./lockstep");
   EXPECT_EQ(lines.at(2), "  program: wraps a network and trains 1 step");
   EXPECT_TRUE(lines.at(3).starts_with("  usual cause: gradients are summed")) << lines.at(3);
-  result.worst.findings.front().pattern = "threw";
-  result.worst.findings.front().diagnosis = "rank 0 threw: Invalid scalar type";
-  EXPECT_TRUE(story(result, "./lockstep").at(3).starts_with("  limit: Gloo's collectives"));
+  result.worst.findings.front().limit = "Gloo's broadcast carries no int16";
+  EXPECT_EQ(story(result, "./lockstep").at(3), "  limit: Gloo's broadcast carries no int16");
+}
+
+TEST(Story, WhereNoCauseOfTheFindingIsKnownItIsTheScenariosUsualMistake) {
+  auto result = samples::failing();
+  auto& finding = result.worst.findings.front();
+  finding.pattern = "every_rank_differs";
+  result.failure->usual_mistake = "counting twice.";
+  EXPECT_EQ(story_parts(result, "./lockstep").plainly.back(), "usual cause: counting twice");
+  finding.cause = "what the check knows";
+  EXPECT_EQ(story_parts(result, "./lockstep").plainly.back(), "usual cause: what the check knows");
+  finding.cause.clear();
+  finding.details.push_back("cause: rank 1 has 9 batches");
+  EXPECT_TRUE(story_parts(result, "./lockstep").plainly.empty()) << "said below";
+  result.kind = Result::Kind::crash;
+  finding.details.clear();
+  EXPECT_TRUE(story_parts(result, "./lockstep").plainly.empty()) << "the exception says what it is";
 }
 
 TEST(Story, TheNextFindingIsSaidInWords) {

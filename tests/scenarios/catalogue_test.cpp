@@ -25,6 +25,16 @@ TEST(Catalogue, EveryScenarioSaysWhatItClaimsAndWhereItComesFrom) {
   }
 }
 
+// The claim heads a story; what else is judged stands in full where the scenario is explained.
+TEST(Catalogue, AClaimIsOneShortSentence) {
+  for (const auto& scenario : catalogue()) {
+    EXPECT_LE(scenario.claim.size(), 110u) << scenario.claim;
+    EXPECT_TRUE(scenario.claim.ends_with('.')) << scenario.claim;
+    EXPECT_EQ(scenario.claim.find(". "), std::string::npos) << scenario.claim;
+    EXPECT_EQ(scenario.claim.find("; "), std::string::npos) << scenario.claim;
+  }
+}
+
 TEST(Catalogue, NamesAreUnique) {
   std::set<std::string> names;
   for (const auto& scenario : catalogue()) EXPECT_TRUE(names.insert(scenario.name).second);

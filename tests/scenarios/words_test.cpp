@@ -26,6 +26,23 @@ TEST(Words, EveryCaseSaysWhatItsRanksRun) {
   }
 }
 
+TEST(Words, AJoinSaysWhoseInputsEndFirst) {
+  for (const auto& scenario : catalogue()) {
+    if (scenario.name != "join.uneven_inputs_are_reported" &&
+        scenario.name != "join.joinables_are_shadowed")
+      continue;
+    auto c = scenario.smallest();
+    c.value["world"]["size"] = 3;
+    c.value["inputs"] = {1, 3};
+    const auto words = scenarios::standalone::in_words(c);
+    EXPECT_NE(words.find("on [1, 3, 1] inputs, of which those of ranks 0,2 end first;"),
+              std::string::npos)
+        << words;
+    c.value["inputs"] = {2};
+    EXPECT_EQ(scenarios::standalone::in_words(c).find("first"), std::string::npos);
+  }
+}
+
 TEST(Words, AScenarioOfTheUsersHasNone) {
   EXPECT_EQ(scenarios::standalone::in_words({"toys.some", Json::object()}), "");
 }

@@ -18,12 +18,26 @@ TEST(UsualCause, APatternHasItsCauseInPyTorchsTerms) {
 TEST(UsualCause, AnExceptionOfPyTorchHasItsOwn) {
   const auto threw = finding("threw", "rank 0 threw: Can't detach views in-place. Use detach()");
   EXPECT_TRUE(usual_cause(threw).starts_with("zero_grad(set_to_none=False)"));
+  EXPECT_TRUE(usual_cause(finding("threw",
+                                  "Expected to have finished reduction in the prior "
+                                  "iteration ... not compatible with static_graph"))
+                  .starts_with("static_graph=True"));
   EXPECT_EQ(usual_cause(finding("threw", "rank 0 threw: no words of PyTorch's")), "");
 }
 
-TEST(UsualCause, AHangHasOneWhereRanksIssuedUnlikeCollectives) {
-  EXPECT_NE(usual_cause(finding("stuck", "rank 1 never issued collective #0")), "");
-  EXPECT_EQ(usual_cause(finding("stuck", "rank 1 did not return inside the deadline")), "");
+TEST(UsualCause, RanksWhoseCollectivesPartHaveOne) {
+  EXPECT_TRUE(usual_cause_of({.text = "", .is_mismatch = true}).starts_with("models that differ"));
+  EXPECT_TRUE(
+      usual_cause_of({.text = "", .is_missing = true}).starts_with("a collective that some"));
+  EXPECT_EQ(usual_cause_of({.text = "rank 1 waits"}), "");
+}
+
+TEST(UsualCause, WhatTheMakerOfAFindingKnowsComesFirst) {
+  auto is = finding("sum_not_average");
+  is.cause = "a known one";
+  EXPECT_EQ(usual_cause(is), "a known one");
+  is.limit = "a limit";
+  EXPECT_EQ(usual_cause(is), "") << "a limit of the backend is no mistake";
 }
 
 TEST(UsualCause, AFindingThatStatesItsCauseGetsNoOther) {
@@ -33,11 +47,15 @@ TEST(UsualCause, AFindingThatStatesItsCauseGetsNoOther) {
   EXPECT_EQ(usual_cause(is), "");
 }
 
-TEST(UsualCause, ALimitOfTheBackendIsNoMistake) {
-  const auto limited = finding("threw", "rank 0 threw: RuntimeError: Invalid scalar type");
-  EXPECT_TRUE(backend_limit(limited).starts_with("Gloo"));
-  EXPECT_EQ(usual_cause(limited), "");
-  EXPECT_EQ(backend_limit(finding("threw", "rank 0 threw: out of memory")), "");
+TEST(UsualCause, ALimitOfTheBackendIsOfTheCollectivesDtype) {
+  const auto limit = [](const std::string& op, const std::string& dtype) {
+    return backend_limit({.op = op, .group = "world", .dtype = dtype});
+  };
+  EXPECT_TRUE(limit("broadcast", "int16").starts_with("Gloo's broadcast carries no int16"));
+  EXPECT_EQ(limit("broadcast", "float32"), "");
+  EXPECT_EQ(limit("broadcast", "complex64"), "");
+  EXPECT_NE(limit("allgather", "complex64"), "");
+  EXPECT_EQ(limit("broadcast", "mixed"), "") << "nobody knows";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "harness/worlds/sim/arithmetic.h"
 
+#include "harness/base/dtype.h"
 #include "harness/rank/tensors.h"
 #include "harness/worlds/sim/reduction.h"
 
@@ -197,18 +198,14 @@ void pass_on(const Calls& members, const ReductionOrder&) {
 
 void nothing(const Calls&, const ReductionOrder&) {}
 
-// A program that Gloo ends must not pass in a simulated world. Measured with LibTorch 2.11.
+// A program that Gloo ends must not pass in a simulated world.
 void require_dtypes_of_gloo(const Call& call) {
-  static const std::set<at::ScalarType> kReal{at::kFloat,    at::kDouble, at::kHalf,
-                                              at::kBFloat16, at::kLong,   at::kInt,
-                                              at::kChar,     at::kByte,   at::kBool};
-  static const std::set<std::string> kTakeComplexNumbers{"broadcast", "allreduce", "reduce",
-                                                         "allreduce_coalesced"};
   for (const auto* tensors : {&call.inputs, &call.outputs})
     for (const auto& tensor : *tensors) {
+      if (!tensor.defined() || !tensor.is_cpu()) continue;
+      const auto dtype = value_of_word<Dtype>(dtype_word(tensor.scalar_type()));
       const bool fits =
-          !tensor.defined() || !tensor.is_cpu() || kReal.count(tensor.scalar_type()) > 0 ||
-          (tensor.is_complex() && !tensor.is_sparse() && kTakeComplexNumbers.count(call.op) > 0);
+          dtype && gloo_carries(*dtype, call.op) && !(tensor.is_complex() && tensor.is_sparse());
       TORCH_CHECK(fits, "Invalid scalar type: a simulated ", call.op, " carries no ",
                   tensor.is_sparse() ? "sparse " : "", dtype_word(tensor.scalar_type()),
                   ", as Gloo's does not");
