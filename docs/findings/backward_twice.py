@@ -1,5 +1,5 @@
 """accumulation.graphs_decide: A backward is reduced if the forward whose graph it runs was
-synchronised, in whatever order and however often graphs are run.
+synchronised.
 
 Here: forwards: one that synchronises; then a backward of forward 0, of forward 0. The case: world
 {"size":2}, backwards [0,0].

@@ -1,5 +1,5 @@
 """accumulation.bare_passes_are_local: A backward that runs nothing a synchronised forward recorded is
-local, whenever and on whichever ranks it runs.
+local.
 
 Here: a forward and its backward; between forward and backward, a forward and a backward of the
 inner module. The case: world {"size":2}, passes [{"kind":"module","moment":"between"}].

@@ -1,6 +1,5 @@
 """evaluation.counts_each_sample_once: Sums over the ranks of what each counted in an evaluation are
-those of one process over the same samples, each once where the sampler does not pad, and no rank
-waits for another while it evaluates.
+those of one process.
 
 Here: trains a step, then evaluates 1 sample inside no_sync, with gradients enabled. The case: world
 {"size":2}, with_gradients true.

@@ -1,5 +1,5 @@
 """accumulation.graphs_decide: A backward is reduced if the forward whose graph it runs was
-synchronised, in whatever order and however often graphs are run.
+synchronised.
 
 Here: forwards: one inside no_sync, one that synchronises; then a backward of forward 0, of forward
 1. The case: world {"size":2}, forwards ["local","synced"].

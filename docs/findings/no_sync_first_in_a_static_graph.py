@@ -1,5 +1,5 @@
-"""accumulation.no_sync_accumulates: Inside no_sync gradients add up on each rank without
-communication; the first backward after it averages the whole sum, once.
+"""accumulation.no_sync_accumulates: Inside no_sync gradients add up without communication, and the
+next backward averages their sum.
 
 Here: wraps a network; each step has 1 micro-batch inside no_sync and one outside. The case:
 micro_batches 2, options {"static_graph":true}.

@@ -1,5 +1,5 @@
 """accumulation.bare_passes_are_local: A backward that runs nothing a synchronised forward recorded is
-local, whenever and on whichever ranks it runs.
+local.
 
 Here: a forward, and a backward of a loss that the model keeps in a member. The case: world
 {"size":2}, loss_of "kept", options {"static_graph":true}.

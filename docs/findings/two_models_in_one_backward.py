@@ -1,8 +1,5 @@
-"""programs.match_single_process: After each step of a training program, whatever its forwards,
-backwards, windows, evaluations, joins of ranks that run out of inputs, ways of clearing gradients,
-and changes of the model, its replica and its ranks, every rank holds the gradients, parameters and
-buffers of one process that follows the same steps; gradients lie in memory, and the replica logs
-its buckets and counts, as they should.
+"""programs.match_single_process: After each step of a drawn training program every rank holds what one
+process holds.
 
 Here: wraps 2 models; forward of model 0, forward of model 1, backward together of model 0, backward
 together of model 1. The case: world {"size":2}, steps

@@ -1,6 +1,5 @@
 """errors.lacking_gradients_are_reported: Where ranks lack gradients that must be there, every rank
-receives an error that says which, and keeps what it computed; otherwise they are averaged, and what
-no rank uses stays as it is. The next step goes well either way.
+receives an error that says which.
 
 Here: a forward and a backward; on all ranks a function passes no gradient on to a parameter. The
 case: world {"size":2}, lacks [{"how":"undefined"}], options {"static_graph":true}.

@@ -1,9 +1,9 @@
-"""join.joinables_are_shadowed: In a join, ranks that are out of inputs go on updating the parameters
-of a sharded optimizer that are theirs, so that every step, and the state of the optimizer after the
-join, are those of one process; and they shadow what the program itself sends.
+"""join.joinables_are_shadowed: In a join, ranks that are out of inputs go on updating their part of a
+sharded optimizer.
 
-Here: in a join of a wrapped model and a sharded optimizer, ranks train on [1, 0] inputs, then all
-train one step more. The case: world {"size":2}, inputs [1,0], sizes [1,1].
+Here: in a join of a wrapped model and a sharded optimizer, ranks train on [1, 0] inputs, of which
+those of rank 1 end first; then all train one step more. The case: world {"size":2}, inputs [1,0],
+sizes [1,1].
 
 Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
 It prints what each rank holds beside one process that does what all ranks do, and exits 1 where

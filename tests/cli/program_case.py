@@ -40,7 +40,7 @@ UNSTABLE = (
 )
 
 # Lines that a busy machine adds on stderr: counter lines and slow cases.
-BUSY = r"(?m)^(\[\d+/\d+\] .* cases?  \d+ s  .*|slow: .*)\n"
+BUSY = r"(?m)^(\[\d+/\d+\] .* cases?  \d+ s(?:, about \d+ (?:s|min) left)?  .*|slow: .*)\n"
 
 
 class ProgramCase(unittest.TestCase):
