@@ -129,7 +129,7 @@ def make_demonstrations(program, source):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             texts[name] = file.read()
     rows = []
-    for name, lesson in re.findall(r'<dt><a href="([\w.-]+\.html)">[^<]*</a>: ([^<]*)</dt>', texts["index.html"]):
+    for name, lesson in re.findall(r'<dt><a href="([\w.-]+\.html)">[^<]*</a>\s*: ([^<]*)</dt>', texts["index.html"]):
         rows.append("| [%s](demonstrations/%s) | %s |\n" % (name[:-5], name, html.unescape(lesson).replace("|", "\\|")))
     with open(page, "w", encoding="utf-8") as file:
         file.write(THEIR_PAGES + "".join(rows))

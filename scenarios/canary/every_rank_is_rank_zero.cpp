@@ -23,7 +23,7 @@ Scenario every_rank_is_rank_zero() {
   const Sampling start{.world = {.size = 3}};
   return scenario<Sampling>({
       .name = "canary.every_rank_is_rank_zero",
-      .claim = "Every rank is rank 0. It is not: this must fail.",
+      .claim = "Every rank is rank 0, which is false: this must fail.",
       .exactness = "must fail",
       .source = "nowhere; it is false",
       .not_covered = "everything else",

@@ -85,7 +85,7 @@ class Readme(ProgramCase):
         self.assertIn(cases, range(sum(planned.values()) * 99 // 100, sum(planned.values()) + 1))
 
     def test_the_picture_is_drawn_by_the_command_beside_it(self):
-        shown = re.search(r"!\[(?P<finding>[^]]+)\]\((?P<picture>[^)]+\.svg)\).*?`\./lockstep (?P<command>demo [^`]+)`", self.text, re.DOTALL)
+        shown = re.search(r"(?m)^!\[(?P<finding>[^]]+)\]\((?P<picture>[^)]+\.svg)\).*?`\./lockstep (?P<command>demo [^`]+)`", self.text, re.DOTALL)  # badges stand in links
         page = os.path.join(self.folder, "demo.html")
         self.output_of(*shown["command"].split(), "--html", page)
         with open(page, encoding="utf-8") as file:

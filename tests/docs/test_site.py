@@ -163,7 +163,7 @@ class Demonstrations(unittest.TestCase):
             return build.make_demonstrations(program, folder)
 
     def test_a_broken_link_and_a_page_that_no_list_has_are_problems(self):
-        index = '<dt><a href="a.html">a</a>: shows a</dt>'
+        index = '<dt><a href="a.html">a</a>\n: shows a</dt>'
         self.assertEqual(self.problems({"index.html": index, "a.html": '<a href="index.html#x">all</a>'}), [])
         self.assertEqual(self.problems({"index.html": index, "a.html": '<a href="b.html">b</a>'}), ["a.html links to b.html, which is not there"])
         self.assertEqual(self.problems({"index.html": index, "a.html": "", "c.html": ""}), ["c.html is not in the list of demonstrations"])
