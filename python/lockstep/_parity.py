@@ -26,8 +26,6 @@ LINES_MOST = 40  # Of what a program has printed, where it failed.
 ENDING_SECONDS = 10.0
 T = TypeVar("T")
 Run = Callable[[int, _calls.Recording], None]  # Of a training in a world of a size.
-MOMENT = b'{"step":%d,"phase":"update"}'  # These as the recorder has them.
-UNRECORDED = b'{"name":"not recorded","values":{"what":"values",'
 
 
 class Context:
@@ -76,21 +74,6 @@ def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str]
             if code:
                 raise AssertionError(f"training in a world of {size} is {'not' if code == 1 else 'not known to be'} "
                                      f"the same as in one process\n\n{story}")
-            alone, made = updates_of(one, steps), updates_of(ranks, steps)
-            if alone != made:
-                raise AssertionError(f"training in a world of {size} is not the same as in one process: it made {made} of the first {steps} "
-                                     f"updates, and one process made {alone}")
-
-
-def updates_of(folder: str, most: int) -> int:
-    """The number of updates that rank 0 recorded, which is not that of both runs where `judge` finds no difference. Raises where their
-    values did not fit into its file: `judge` compares those that are there."""
-    with open(os.path.join(folder, "rank0.history"), "rb") as file:
-        text = file.read()
-    if (end := text.find(UNRECORDED)) >= 0:
-        whole = sum(MOMENT % step in text[:end] for step in range(most)) - 1
-        raise AssertionError(f"training is not known to be the same in {most} steps: a record holds the values of {whole}; ask for no more")
-    return sum(MOMENT % step in text for step in range(most))
 
 
 def run_of_function(train: Callable[[Context], Any], steps: int, timeout: float) -> Run:

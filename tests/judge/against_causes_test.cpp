@@ -96,6 +96,19 @@ TEST(OneProcessBesideRanks, DistinguishedFromAnotherGlobalBatch) {
             std::string::npos);
 }
 
+TEST(OneProcessBesideRanks, HasNoOtherGlobalBatchForWhatEveryRankEvaluates) {
+  auto run = ranks_of(2);
+  auto one = one_process();
+  for (auto* each : {&run, &one.run})
+    for (auto& rank : each->ranks)
+      rank.records.insert(rank.records.begin() + 1,
+                          {Record{{0, "data"}, Fact{"loader 1", {{"length", 5}}}},
+                           Record{{0, "data"}, Drawn{"loader 1", {0, 1, 2, 3, 4}}},
+                           Record{{0, "data"}, Fact{"loader 1 exhausted", Json::object()}}});
+  change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
+  EXPECT_EQ(first_finding(run, one).pattern, "ranks_agree_reference_differs");
+}
+
 TEST(OneProcessBesideRanks, DistinguishedFromGradientsThatWereClippedBeforeTheyWereAveraged) {
   auto run = ranks_of(2);
   for (auto& rank : run.ranks)

@@ -155,6 +155,62 @@ TEST(OneProcessBesideRanks, LeavesOutTensorsThatHoldNoRealNumbers) {
   EXPECT_TRUE(values_follow_one_process(run, one).findings.empty());
 }
 
+// Takes the records of the last step from every rank, or their values alone.
+RecordedRun without_last_step(RecordedRun run, bool only_values = false) {
+  for (auto& rank : run.ranks)
+    for (auto record = rank.records.begin(); record != rank.records.end();) {
+      auto* digests = std::get_if<Digests>(&record->what);
+      if (record->at.step != kTaken - 1 || (only_values && !digests)) {
+        ++record;
+      } else if (only_values) {
+        digests->elements.clear();
+        ++record;
+      } else {
+        record = rank.records.erase(record);
+      }
+    }
+  return run;
+}
+
+TEST(OneProcessBesideRanks, MadeAsManyUpdates) {
+  const auto run = ranks_of(2), shorter = without_last_step(ranks_of(2));
+  auto one = one_process();
+  const auto fewer = first_finding(shorter, one);
+  EXPECT_EQ(fewer.pattern, "other_number_of_updates");
+  EXPECT_EQ(fewer.diagnosis, "the ranks made 2 updates, and one process 3");
+  one.run = without_last_step(one.run);
+  EXPECT_EQ(first_finding(run, one).diagnosis, "the ranks made 3 updates, and one process 2");
+  EXPECT_TRUE(values_follow_one_process(shorter, one).findings.empty());
+  one.run.ranks[0].history.ending.kind = Ending::Kind::cut_off;
+  EXPECT_FALSE(values_follow_one_process(run, one).is_certain);
+}
+
+TEST(OneProcessBesideRanks, MayEndBehindTheUpdatesThatAreCompared) {
+  auto one = one_process();
+  one.run = without_last_step(one.run);
+  const auto judgement = values_follow_one_process(without_last_step(ranks_of(2), true), one);
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_EQ(judgement.remarks.at(0).diagnosis,
+            "the ranks made 3 updates, and one process 2; the first 2 have values");
+}
+
+TEST(OneProcessBesideRanks, IsNotKnownToBeFollowedWhereAFileTookNoMoreValues) {
+  const Fact full{"not recorded", {{"what", "values"}, {"because", "half of the file is full"}}};
+  for (auto* which : {"the ranks", "one process", "a moved run"}) {
+    auto run = ranks_of(2);
+    auto one = one_process();
+    auto& is = *which == 'o' ? one.run : *which == 'a' ? one.moved[0] : run;
+    is = without_last_step(is, true);
+    is.ranks[0].records.push_back({{2, "backward"}, full});
+    const auto judgement = values_follow_one_process(run, one);
+    EXPECT_FALSE(judgement.is_certain);
+    EXPECT_EQ(judgement.findings.at(0).pattern, "values_ended");
+    EXPECT_NE(judgement.findings[0].diagnosis.find("the record of " + std::string(which) +
+                                                   " holds the values of 2 updates"),
+              std::string::npos);
+  }
+}
+
 TEST(OneProcessBesideRanks, HasTheirBatches) {
   const auto one = one_process();
   EXPECT_TRUE(batches_are_those_of_one_process(ranks_of(4), one).findings.empty());

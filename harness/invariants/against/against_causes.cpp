@@ -3,31 +3,38 @@
 #include "harness/base/text.h"
 #include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
+#include "harness/recorded/passes.h"
 #include "harness/verdict/numbers.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace lockstep::recorded {
 
 namespace {
 
-// A batch that is drawn behind an update belongs to the next step.
-int64_t samples_drawn(const Rank& rank, int step) {
-  int64_t total = 0;
+// The samples that a rank drew to train on, by step. A batch that is drawn behind an update belongs
+// to the next step.
+std::map<int, int64_t> samples_by_step(const Rank& rank) {
+  std::set<std::string> training;
+  for (const auto& [source, passes] : passes_of(rank))
+    if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.trains; }))
+      training.insert(source);
+  std::map<int, int64_t> counts;
   for (const auto& record : rank.records)
     if (const auto* drawn = std::get_if<Drawn>(&record.what);
-        drawn && record.at.step + (record.at.phase == "update" ? 1 : 0) == step)
-      total += static_cast<int64_t>(drawn->indices.size());
-  return total;
+        drawn && training.contains(drawn->name))
+      counts[record.at.step + (record.at.phase == "update" ? 1 : 0)] +=
+          static_cast<int64_t>(drawn->indices.size());
+  return counts;
 }
 
-int64_t samples_drawn(const RecordedRun& run, int step) {
-  int64_t total = 0;
-  for (const auto& rank : run.ranks) total += samples_drawn(rank, step);
-  return total;
+int64_t count_at(const std::map<int, int64_t>& counts, int step) {
+  const auto found = counts.find(step);
+  return found == counts.end() ? 0 : found->second;
 }
 
 // Over how many terms the loss of each backward of a step averages.
@@ -55,13 +62,12 @@ std::string unlike_counts(const std::vector<int64_t>& counts, const char* what) 
   return joined(texts, ", ") + " and " + last + " " + what;
 }
 
-std::string mean_of_means(const RecordedRun& run, int step) {
-  std::vector<int64_t> terms, samples;
+std::string mean_of_means(const RecordedRun& run, const std::vector<int64_t>& samples, int step) {
+  std::vector<int64_t> terms;
   std::string in_rank;
   for (const auto& rank : run.ranks) {
     const auto backwards = terms_by_backward(rank, step);
     terms.push_back(std::accumulate(backwards.begin(), backwards.end(), int64_t{0}));
-    samples.push_back(samples_drawn(rank, step));
     if (const auto text = unlike_counts(backwards, "terms"); in_rank.empty() && !text.empty())
       in_rank = "the backwards of rank " + std::to_string(rank.number) + " have " + text;
   }
@@ -191,12 +197,12 @@ Explanations explanations_of(const PointRow& row, size_t tensor, const StepCount
         factor_of(1 / world, {"divided_twice", "the average divided by the world size once more"})};
   if (row.point.stage == TensorPoint::Stage::gradients) {
     add_accumulation(all, counts.backwards);
-    if (counts.batch_ratio > 0 && counts.batch_ratio != 1)
-      all.push_back(factor_of(counts.batch_ratio,
-                              {"off_by_batch_ratio",
-                               "every gradient is that of one process, times the ratio of its "
-                               "batch to the ranks' batches, " +
-                                   short_number(counts.batch_ratio)}));
+    if (const double ratio = counts.batch_ratio(); ratio > 0 && ratio != 1)
+      all.push_back(
+          factor_of(ratio, {"off_by_batch_ratio",
+                            "every gradient is that of one process, times the ratio of its "
+                            "batch to the ranks' batches, " +
+                                short_number(ratio)}));
   }
   if (row.point.stage == TensorPoint::Stage::parameters && has_before && world > 1) {
     const auto& before = row.before->elements[tensor];
@@ -214,25 +220,36 @@ std::string short_number(double value) {
   return text;
 }
 
-StepCounts counts_of(const PointRow& row, const RecordedRun& run, const OneProcess& one) {
-  const auto step = row.point.step;
-  const auto here = samples_drawn(run, step), there = samples_drawn(one.run, step);
-  int64_t backwards = 0;
-  for (const auto& record : run.ranks.front().records)
-    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward" &&
-                                                            record.at.step == step &&
-                                                            fact->text("model") == row.point.of)
-      ++backwards;
-  return {.backwards = static_cast<double>(backwards),
-          .batch_ratio = here > 0 ? static_cast<double>(there) / static_cast<double>(here) : 0};
+int64_t StepCounts::all_samples() const {
+  return std::accumulate(samples.begin(), samples.end(), int64_t{0});
 }
 
-void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
-                const OneProcess& one) {
+double StepCounts::batch_ratio() const {
+  const auto all = all_samples();
+  return all > 0 ? static_cast<double>(samples_of_one) / static_cast<double>(all) : 0;
+}
+
+StepCounter::StepCounter(const RecordedRun& run, const RecordedRun& one)
+    : samples_of_one_(samples_by_step(one.ranks.front())) {
+  for (const auto& rank : run.ranks) samples_.push_back(samples_by_step(rank));
+  for (const auto& record : run.ranks.front().records)
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+      ++backwards_[fact->text("model")][record.at.step];
+}
+
+StepCounts StepCounter::at(const PointRow& row) const {
+  StepCounts counts{.samples_of_one = count_at(samples_of_one_, row.point.step)};
+  for (const auto& of_rank : samples_) counts.samples.push_back(count_at(of_rank, row.point.step));
+  if (const auto found = backwards_.find(row.point.of); found != backwards_.end())
+    counts.backwards = static_cast<double>(count_at(found->second, row.point.step));
+  return counts;
+}
+
+void add_causes(Finding& finding, const PointRow& row, const StepCounts& counts,
+                const RecordedRun& run, const OneProcess& one) {
   if (run.ranks.size() == 1) return;
   const bool is_named = finding.pattern != "ranks_agree_reference_differs";
-  const auto here = samples_drawn(run, row.point.step);
-  const auto there = samples_drawn(one.run, row.point.step);
+  const auto here = counts.all_samples(), there = counts.samples_of_one;
   if (!is_named && here > 0 && there > 0 && here != there) {
     finding.details.push_back("cause: in this step the ranks train on " + with_commas(here) +
                               " samples together and one process on " + with_commas(there) +
@@ -244,7 +261,8 @@ void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
         "cause: clipped before averaging: a rank changed its gradients between two backwards of "
         "this step, where one process clips the average");
     if (!is_named) finding.pattern = "clipped_before_averaging";
-  } else if (const auto text = mean_of_means(run, row.point.step); !is_named && !text.empty()) {
+  } else if (const auto text = mean_of_means(run, counts.samples, row.point.step);
+             !is_named && !text.empty()) {
     finding.details.push_back("cause: mean of means: " + text +
                               ", and the average of their gradients weights them alike");
     finding.pattern = "average_of_averages";

@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/against/one_without_wrapper.h"
+#include "harness/invariants/against/update_counts.h"
 #include "harness/invariants/rows.h"
 #include "harness/recorded/tolerance.h"
 #include "harness/verdict/compare.h"
@@ -55,10 +56,10 @@ std::string tolerance_text(const Tolerance& is, const std::string& dtype, size_t
 // Compares the tensors of points one after the other.
 class PointComparer {
  public:
-  PointComparer(const RecordedRun& run, const OneProcess& one) : run_(run), one_(one) {}
+  explicit PointComparer(const OneProcess& one) : one_(one) {}
 
   // Nothing where all ranks are close to one process, or where it has ended.
-  std::optional<Finding> at(const PointRow& row) {
+  std::optional<Finding> at(const PointRow& row, const StepCounts& counts) {
     const auto& list = *row.one->list;
     for (const auto* digests : row.by_rank)
       if (digests->list->tensors != list.tensors)
@@ -70,7 +71,6 @@ class PointComparer {
       wide_ = part_of_values(*row.one, tolerances);
       return {};
     }
-    const auto counts = counts_of(row, run_, one_);
     std::vector<Comparison> rows;
     std::vector<size_t> tensors;
     for (size_t tensor = 0; tensor < list.tensors.size(); ++tensor) {
@@ -170,7 +170,6 @@ class PointComparer {
     }
   }
 
-  const RecordedRun& run_;
   const OneProcess& one_;
   Tolerances tolerances_;
   double nearness_ = 0, wide_ = 0;
@@ -211,10 +210,12 @@ Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
     judgement.is_certain = false;
     return judgement;
   }
-  PointComparer comparer(run, one);
+  PointComparer comparer(one);
+  const StepCounter counter(run, one.run);
   for (const auto& row : rows) {
-    if (auto finding = comparer.at(row)) {
-      add_causes(*finding, row, run, one);
+    const auto counts = counter.at(row);
+    if (auto finding = comparer.at(row, counts)) {
+      add_causes(*finding, row, counts, run, one);
       judgement.is_certain = finding->pattern != "drops_units";
       judgement.findings.push_back(std::move(*finding));
       judgement.at = row.point.moment();
@@ -227,6 +228,7 @@ Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
     judgement.is_certain = false;
   } else if (judgement.findings.empty()) {
     judgement.remarks = comparer.remarks();
+    add_update_counts(judgement, run, one);
   }
   judgement.compared = comparer.compared();
   return judgement;

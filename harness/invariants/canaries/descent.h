@@ -51,6 +51,7 @@ inline Rank rank_of(int number, int world, float noise) {
     add({step, "backward"}, Fact{"backward", {{"model", "model 0"}, {"kind", "synchronised"}}});
     add({step, "backward"}, recorded("gradients", gradient));
     for (size_t i = 0; i < w.size(); ++i) w[i] -= kRate * gradient[i];
+    add({step, "update"}, Fact{"optimizer 0", Json::object()});
     add({step, "update"}, recorded("parameters", w));
   }
   add({kTaken, "data"}, Fact{"loader 0 exhausted", Json::object()});
