@@ -177,6 +177,22 @@ class Started(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("rank0.history: is there already; record into a new folder", result.stderr)
 
+    def test_a_program_ends_as_it_does_where_the_recorder_cannot_begin(self):
+        os.mkdir(os.path.join(self.folder, "torch"))
+        for error in "ImportError('no such module')", "OSError('libtorch.so: cannot open shared object file')":
+            with open(os.path.join(self.folder, "torch", "__init__.py"), "w", encoding="utf-8") as file:
+                file.write("raise " + error)
+            said = "lockstep_recorder: nothing is recorded: %s: %s\n" % tuple(error.strip(")'").split("('"))
+            for text in "print('begins')\nraise ValueError('planted')\n", "import sys\nsys.exit(4)\n", "import torch\n", "print('ends')\n":
+                with self.subTest(error=error, program=text):
+                    plain = self.run_program(text, LOCKSTEP_RECORD="")
+                    recorded = self.run_program(text, module=("-m", "lockstep_recorder"))
+                    self.assertEqual((recorded.returncode, recorded.stdout), (plain.returncode, plain.stdout))
+                    self.assertTrue(recorded.stderr.startswith(said), recorded.stderr)
+                    ends = [each.splitlines()[-1:] for each in (plain.stderr, recorded.stderr[len(said):])]
+                    self.assertEqual(ends[0], ends[1])
+                    self.assertEqual(recorded.stderr.count("Traceback"), plain.stderr.count("Traceback"))
+
     def test_ranks_that_torchrun_starts_again_are_recorded_apart(self):
         os.mkdir(self.out)
         with open(os.path.join(self.out, "rank0.history"), "wb"):

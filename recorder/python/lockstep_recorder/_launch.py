@@ -56,15 +56,16 @@ def start(folder=None, program=None, rank=None, world=None):
     numbers = whole_number("LOCKSTEP_RECORD_VALUES"), whole_number("LOCKSTEP_RECORD_PERTURB")
     try:
         begin(folder, program or sys.argv[0], *numbers)
-        if rank is not None:
-            _state.recorder.history.open(rank, world)
-    except OSError as error:
-        raise SystemExit(str(error)) from None
-    except Exception as error:  # Such as a release of PyTorch that it does not know.
+    except Exception as error:  # Such as a release of PyTorch that it does not know, or none.
         print("lockstep_recorder: nothing is recorded: %s" % told(error), file=sys.stderr)
         if _state.recorder:
             _state.recorder.history.has_ended = True
         return
+    try:
+        if rank is not None:
+            _state.recorder.history.open(rank, world)
+    except OSError as error:
+        raise SystemExit(str(error)) from None
     sys.excepthook, sys.exit = functools.partial(threw, sys.excepthook), functools.partial(exited, sys.exit)
     multiprocessing.process.BaseProcess.start = started(multiprocessing.process.BaseProcess.start)
 
@@ -119,6 +120,8 @@ def exited(original, *code):
 
 def ended():
     """Ends the history as the process ends. In a process of `multiprocessing` an exception is still being raised here."""
+    if _state.recorder is None:  # It could not begin.
+        return
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit) and error.__context__ is not None:
         error = error.__context__  # What torch.multiprocessing.spawn hands to the parent.
