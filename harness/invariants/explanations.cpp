@@ -108,7 +108,7 @@ std::span<const InvariantExplanation> invariant_explanations() {
           "step at which this one resumes it",
           "a checkpoint of the model alone; a scheduler that begins anew",
           "save and load the state_dicts of optimizers and schedulers too",
-          "the state of a GradScaler, averages of weights and random generators"},
+          "the state of a GradScaler, and random generators"},
   };
   return kAll;
 }
@@ -131,6 +131,16 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "a parameter that gets gradients and that no optimizer of its model has"},
       PatternExplanation{"backward_again", "a further backward through the same forward"},
       PatternExplanation{"other_mode", "a model in training mode on some ranks alone"},
+      PatternExplanation{"other_layers", "a model with other layers on other ranks"},
+      PatternExplanation{"converted_in_part",
+                         "SyncBatchNorm in some layers, and BatchNorm in others of one model"},
+      PatternExplanation{"restarted_stream",
+                         "a random generator that is in one state as every step begins"},
+      PatternExplanation{"workers_seeded_alike",
+                         "worker processes of all ranks that draw the same random numbers"},
+      PatternExplanation{"average_lost", "an average of weights that begins anew in a resumed run"},
+      PatternExplanation{"other_number_of_updates", "more or fewer updates than one process made"},
+      PatternExplanation{"values_ended", "a history that holds the values of the first updates"},
       PatternExplanation{"same_batches", "two ranks that drew, or were handed, the same batches"},
       PatternExplanation{"same_losses",
                          "losses that are equal on all ranks, bit for bit, in every backward"},

@@ -41,6 +41,32 @@ Names unlike_at_first(const RecordedRun& run) {
   return names;
 }
 
+// Leaves those of whose gradients every update took the same on all ranks, since something averages
+// them: the ranks should have begun alike.
+void leave_averaged(Names& names, const RecordedRun& run) {
+  std::map<std::pair<std::string, std::string>, bool> averaged;  // so far
+  for (const auto& row : rows_of(run, "gradients")) {
+    const auto found = names.find(row.of);
+    if (found == names.end() || !row.is_whole()) continue;
+    const auto& first = *row.by_rank.front();
+    for (size_t tensor = 0; tensor < first.values.size(); ++tensor) {
+      const bool is_same =
+          std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
+            return tensor < is->values.size() &&
+                   is->values[tensor].bits == first.values[tensor].bits;
+          });
+      const bool is_some = first.values[tensor].norm > 0;
+      if (is_same && !is_some) continue;  // a gradient of zeros may be any rank's
+      const auto [known, is_new] =
+          averaged.try_emplace({row.of, first.list->tensors[tensor].name}, is_same);
+      known->second = known->second && is_same;
+    }
+  }
+  for (const auto& [key, is_averaged] : averaged)
+    if (is_averaged) names[key.first].erase(key.second);
+  std::erase_if(names, [](const auto& each) { return each.second.empty(); });
+}
+
 // The digests of the other tensors of the list. A state is named after its tensor, with its key.
 Digests without(const Digests& digests, const std::set<std::string>& names) {
   TensorList list{.of = digests.list->of, .role = digests.list->role, .tensors = {}};
@@ -78,7 +104,8 @@ std::optional<RecordedRun> without_own_tensors(const RecordedRun& run) {
         return exchanges_by_all_to_all(rank) && wraps_a_model(rank);
       }))
     return {};
-  const auto own = unlike_at_first(run);
+  auto own = unlike_at_first(run);
+  leave_averaged(own, run);
   if (own.empty()) return {};
   RecordedRun rest = run;
   for (auto& rank : rest.ranks) leave_out(rank, own);

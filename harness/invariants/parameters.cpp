@@ -100,8 +100,15 @@ class Replicas {
                    "they were swapped or moved for that forward alone"));
       return;
     }
-    if (finding->pattern != "other_shape" && !is_frozen_)
+    if (row.of.starts_with("copy ")) {
+      if (finding->pattern == "other_shape") return;  // the ranks have models of their own
+      finding->details.push_back(
+          "cause: a model that the program copied, or loaded values into, and that no wrapper "
+          "keeps "
+          "the same: a teacher, or an average of weights, say");
+    } else if (finding->pattern != "other_shape" && !is_frozen_) {
       finding->details += unknown_to_the_wrapper(run_, row);
+    }
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
           "cause: ranks update on their own, and the program sends them what others updated, but "

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 namespace lockstep::recorded {
 
@@ -140,6 +141,53 @@ std::string setting_lost(const std::vector<Update>& now, const std::vector<Updat
   return left + ", having begun as this one does";
 }
 
+using Content = std::vector<uint64_t>;  // of tensors, whatever their names
+
+Content content_of(const Digests& digests) {
+  Content content;
+  for (const auto& value : digests.values) content.push_back(value.bits);
+  std::sort(content.begin(), content.end());
+  return content;
+}
+
+// An average of weights as a rank recorded it, and whether a model had held just these values by
+// then: where an average begins, it is a copy.
+struct Average {
+  std::string of;
+  int step = 0;
+  bool is_copy = false;
+};
+std::vector<Average> averages_in(const Rank& rank) {
+  std::vector<Average> all;
+  std::set<Content> held;
+  for (const auto& record : rank.records) {
+    const auto* digests = std::get_if<Digests>(&record.what);
+    if (are_parameters_of_a_model(digests)) held.insert(content_of(*digests));
+    if (digests && digests->list->role == "average")
+      all.push_back({digests->list->of, record.at.step, held.contains(content_of(*digests))});
+  }
+  return all;
+}
+
+// A sentence on an average that begins as a copy, though that of the run before had gone its own
+// way; empty where none does.
+std::string average_lost(const Rank& rank, const Rank& before, int step) {
+  std::map<std::string, Average> then;
+  for (const auto& average : averages_in(before))
+    if (average.step <= step) then[average.of] = average;
+  std::set<std::string> seen;
+  for (const auto& now : averages_in(rank)) {
+    const auto found = then.find(now.of);
+    if (!seen.insert(now.of).second || found == then.end()) continue;
+    if (now.is_copy && !found->second.is_copy)
+      return now.of +
+             " begins anew, as a copy of the parameters; that of the run before had averaged up to "
+             "step " +
+             std::to_string(found->second.step);
+  }
+  return "";
+}
+
 std::string epoch_text(const PassRow& row) {
   const auto epoch = row.by_rank.front().is->whole("sampler_epoch");
   return epoch ? std::to_string(*epoch) : "unknown";
@@ -218,6 +266,8 @@ Judgement optimizers_continue(const RecordedRun& run, const RecordedRun& before)
                        run.ranks.size() == before.ranks.size()),
           "load the state_dict of the scheduler too, or set its last epoch");
   }
+  found("average_lost", average_lost(rank, other, continued.step),
+        "save the state_dict of the average of weights too, and load it before its first update");
   if (compared == 0) return {.why_not = "no optimizer made an update in both runs"};
   judgement.compared = counted(compared, "optimizer");
   return judgement;

@@ -1,4 +1,4 @@
-// Judges whether numbers stay finite, and random ones differ where they should.
+// Judges whether numbers stay finite.
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
@@ -64,14 +64,6 @@ Details losses_not_finite(const RecordedRun& run, int up_to) {
           ", and finite on the others, with which its gradients were averaged"};
 }
 
-size_t passes_begun(const Rank& rank) {
-  return static_cast<size_t>(
-      std::count_if(rank.records.begin(), rank.records.end(), [](const Record& record) {
-        const auto* fact = std::get_if<Fact>(&record.what);
-        return fact && fact->name.starts_with("loader ") && fact->values.contains("epoch");
-      }));
-}
-
 }  // namespace
 
 Judgement values_stay_finite(const RecordedRun& run) {
@@ -94,50 +86,6 @@ Judgement values_stay_finite(const RecordedRun& run) {
   first->second.details += losses_not_finite(run, first->first.at.step);
   judgement.at = first->first.at;
   judgement.findings.push_back(std::move(first->second));
-  return judgement;
-}
-
-Judgement random_streams_differ(const RecordedRun& run) {
-  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  std::map<std::string, int64_t> dropouts;  // by model
-  for (const auto& record : run.ranks.front().records)
-    if (const auto* model = model_in(record))
-      dropouts[model->name] = model->whole("dropouts").value_or(0);
-  struct Streams {
-    size_t forwards = 0, same = 0;  // of these, with the same stream on all ranks
-    std::set<uint64_t> states;      // of rank 0's
-  };
-  std::map<std::string, Streams> by_model;
-  for (const auto& row : rows_of(run, "random")) {
-    if (!row.is_whole()) continue;
-    auto& streams = by_model[row.of];
-    ++streams.forwards;
-    streams.same += difference_in(row, "") ? 0 : 1;
-    for (const auto& value : row.by_rank.front()->values) streams.states.insert(value.bits);
-  }
-  // A loader draws a seed as a pass begins.
-  const auto passes = passes_begun(run.ranks.front());
-  std::erase_if(by_model, [&](const auto& each) {
-    return dropouts[each.first] == 0 && each.second.states.size() <= passes + 1;
-  });
-  if (by_model.empty()) return {.why_not = "no model has dropout"};
-  Judgement judgement;
-  size_t forwards = 0;
-  for (const auto& [model, streams] : by_model) {
-    forwards += streams.forwards;
-    const bool drops = dropouts[model] > 0;
-    if (streams.same < streams.forwards || (!drops && !judgement.remarks.empty())) continue;
-    // True, and what the most used trainers do on purpose.
-    judgement.remarks.push_back(
-        {"", "same_random_stream", model,
-         (drops ? model + " has dropout, and before" : std::string("before")) + " each of " +
-             counted(streams.forwards, "forward") + (drops ? "" : " of " + model) +
-             " the random generators of all ranks were in the same state" +
-             (drops ? ": all ranks drop the same units"
-                    : ", and random numbers are drawn between them, for noise or augmentation "
-                      "say: all ranks draw the same ones")});
-  }
-  judgement.compared = counted(forwards, "forward");
   return judgement;
 }
 

@@ -142,6 +142,61 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
   return {};
 }
 
+std::string mode_text(const Fact& backward) {
+  const bool trains = backward.truth("training");
+  const std::string mode = trains ? "training mode" : "evaluation mode";
+  const auto others = backward.values.find("others");
+  if (others == backward.values.end() || !others->is_array() || others->empty()) return mode;
+  std::vector<std::string> names;
+  for (const auto& name : *others)
+    if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
+  return mode + " with " + excerpt(joined(names, ", ")) + " in " +
+         (trains ? "evaluation mode" : "training mode");
+}
+
+// The kinds of layers of which a model has other numbers on other ranks.
+std::optional<Found> other_layers(const RecordedRun& run) {
+  std::map<std::string, std::map<std::string, std::vector<std::string>>> all;  // by model and kind
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records) {
+      const auto* model = model_in(record);
+      const auto layers = model ? model->values.find("layers") : Json::const_iterator();
+      if (!model || layers == model->values.end() || !layers->is_object()) continue;
+      for (const auto& [kind, count] : layers->items()) {
+        auto& counts = all[model->name][one_line(kind)];
+        counts.resize(run.ranks.size(), "none");
+        counts[rank] = excerpt(count.dump());
+      }
+    }
+  for (const auto& [model, kinds] : all)
+    for (const auto& [kind, counts] : kinds)
+      if (!all_alike(counts))
+        return Found{{"", "other_layers", "step 0, construction",
+                      "the layers of " + model + " of type " + kind + ": " + values_text(counts)},
+                     {0, "construction"}};
+  return {};
+}
+
+// Models of which some layers take the statistics of all ranks' batches, and some those of their
+// own.
+Findings converted_in_part(const RecordedRun& run) {
+  Findings remarks;
+  for (const auto& record : run.ranks.front().records) {
+    const auto* model = model_in(record);
+    const auto layers = model ? model->values.find("layers") : Json::const_iterator();
+    if (!model || layers == model->values.end() || !layers->is_object()) continue;
+    const auto own = model->whole("batch_norms").value_or(0);
+    if (own > 0 && layers->contains("SyncBatchNorm"))
+      remarks.push_back(
+          {"", "converted_in_part", model->name,
+           model->name + " has SyncBatchNorm and, beside it, " +
+               counted(static_cast<size_t>(own), "layer") +
+               " of BatchNorm, which takes the statistics of each rank's own batch: call "
+               "convert_sync_batchnorm on the whole model, once all layers are there"});
+  }
+  return remarks;
+}
+
 // The ranks' modes in the same backward of a model: one in evaluation mode drops nothing and keeps
 // its running averages.
 std::optional<Found> other_mode(const RecordedRun& run) {
@@ -158,7 +213,7 @@ std::optional<Found> other_mode(const RecordedRun& run) {
       auto& modes = all[{fact->text("model"), counts[fact->text("model")]++}];
       modes.at = record.at;
       modes.by_rank.resize(run.ranks.size());
-      modes.by_rank[rank] = fact->truth("training") ? "training mode" : "evaluation mode";
+      modes.by_rank[rank] = mode_text(*fact);
     }
   }
   const Modes* first = nullptr;
@@ -211,6 +266,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     if (auto is = update_from_own_gradients(rank, agreement); is && judgement.findings.empty())
       found(std::move(is->finding), is->at);
   if (auto is = other_mode(run)) found(std::move(is->finding), is->at);
+  if (auto is = other_layers(run)) found(std::move(is->finding), is->at);
+  judgement.remarks = converted_in_part(run);
   if (auto finding = never_averaged(run); finding && judgement.findings.empty())
     judgement.findings.push_back(std::move(*finding));
   if (backwards == 0 && judgement.findings.empty())

@@ -53,6 +53,21 @@ TEST(Invariants, EachFindsTheMistakeThatIsPlanted) {
   EXPECT_EQ(found.size(), invariants().size());
 }
 
+TEST(Invariants, RemarkThatAModelWasConvertedToSyncBatchNormInPart) {
+  for (const int left : {0, 1}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      auto& values = nth<Fact>(rank, 0, "model 0").values;
+      values["layers"] = {{"SyncBatchNorm", 2}};
+      values["batch_norms"] = left;
+    }
+    const auto judgement = forwards_run_through_the_wrapper(run);
+    EXPECT_TRUE(judgement.findings.empty());
+    ASSERT_EQ(judgement.remarks.size(), static_cast<size_t>(left));
+    if (left > 0) EXPECT_EQ(judgement.remarks.front().pattern, "converted_in_part");
+  }
+}
+
 TEST(Invariants, DoNotKnowWhetherAWatchedModelWasUpdatedWithoutAnOptimizer) {
   for (const char* wrapper : {"DistributedDataParallel", "watched"}) {
     auto run = right_run();

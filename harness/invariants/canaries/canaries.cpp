@@ -85,6 +85,15 @@ const std::vector<Canary>& canaries() {
              for (int step = 0; step < kSteps; ++step)
                nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
          }},
+        {"random.streams_differ", "restarted_stream", first([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step) {
+             nth<Digests>(rank, step, "random").values[0].bits = 5;
+             nth<Fact>(rank, step, "backward").values["drew"] = true;
+           }
+         })},
+        {"forward.runs_through_the_wrapper", "other_layers", first([](Rank& rank) {
+           nth<Fact>(rank, 0, "model 0").values["layers"] = {{"SyncBatchNorm", 1}};
+         })},
         {"forward.runs_through_the_wrapper", "bare_forward", first([](Rank& rank) {
            nth<Fact>(rank, 1, "backward").values["kind"] = "bare";
            nth<Digests>(rank, 1, "gradients").values[0].bits = 77;

@@ -99,6 +99,8 @@ def install():
     put(torch.utils.data.DistributedSampler, "__iter__", loaders("deal"), "sampler")
     put(torch.distributed.Work, "wait", part("collectives", "wait"), "wait")
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
+    put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")
+    put(torch.nn.Module, "load_state_dict", training("restore"), "values of a module")
     scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
     if scaler:
         put(scaler, "step", training("scale"), "scaler")

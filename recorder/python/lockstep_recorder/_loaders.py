@@ -85,6 +85,13 @@ class Loaders:
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)
         yield
+        self.tell_seed(iterator)
+
+    def tell_seed(self, iterator):
+        """The seed from which those of the worker processes are counted."""
+        seed = field(iterator, "_base_seed")
+        if iterator in self.passes and field(iterator, "_num_workers") and type(seed) is int:
+            self.record.fact("workers", loader=self.passes[iterator].name, seed=str(seed))
 
     def reset(self, iterator, loader, first_iter=False):
         if not first_iter:  # Of workers that persist.

@@ -7,6 +7,8 @@ import torch
 from ._digests import bytes_of, dtype_name, is_dtensor, plain_tensor
 from ._objects import field
 
+# Layers that compute otherwise in evaluation mode.
+MODAL = torch.nn.modules.batchnorm._NormBase, torch.nn.modules.dropout._DropoutNd
 # Parts that wrappers put between the names of modules.
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
@@ -21,7 +23,8 @@ class Model:
         self.group = "world"  # In which it is averaged.
         self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
         self.replaced = []  # Names of parameters that are other tensors now, or none.
-        self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
+        self.buffers_came = self.is_training = self.is_moved = self.has_backward = self.drops = self.drew = False
+        self.others, self.state = [], None  # Layers in another mode, and the state of the random generator, as the last forward began.
         self.recorded = None  # The parameters and their versions when they were recorded last.
         self.held = None  # Some of their elements then.
         self.listed, self.shards_recorded, self.recorded_frozen = None, [], None
@@ -57,6 +60,12 @@ class Model:
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)
+
+    def layers_in_another_mode(self):
+        """Names of those that drop units or take statistics, and are in another mode than the module."""
+        module = self.module()
+        return [clean(name) for name, each in torch.nn.Module.named_modules(module)
+                if isinstance(each, MODAL) and each.training != module.training]
 
     def gradients(self):
         return [(name, p.grad if p.is_leaf else None) for name, p in self.parameters()]

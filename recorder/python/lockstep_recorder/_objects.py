@@ -7,6 +7,8 @@ import math
 import operator
 import os
 import pathlib
+import random
+import sys
 import weakref
 
 import torch
@@ -62,6 +64,19 @@ class Names:
             except TypeError:  # Nothing tells when another takes its place in memory.
                 pass
         return name
+
+    def live(self):
+        return [thing for thing in (reference() for reference, _ in self.known.values()) if thing is not None]
+
+
+def other_generators():
+    """The states of the random generators of Python, and of numpy where it is loaded, by their hashes."""
+    named = [("python", hash(random.getstate()[1]))]
+    if "numpy.random" in sys.modules:
+        state = sys.modules["numpy.random"].get_state(legacy=False)["state"]
+        content = b"%d" % state["pos"] + state["key"].tobytes() if "key" in state else repr(state).encode()
+        named.append(("numpy", int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)))
+    return [(name, torch.tensor([number])) for name, number in named]
 
 
 COLUMN_LEAST = 8  # A list of so many values is taken for one of the samples, where nothing tells how many these are.

@@ -10,7 +10,7 @@ from ._collectives import members_of, name_of
 from ._digests import moved, plain_tensor, sample_of
 from ._losses import averages_of
 from ._models import FlatModel, Marks, Model, clean, sent, touch
-from ._objects import field
+from ._objects import field, other_generators
 
 FROZEN_MOST = 4096  # Elements of a frozen parameter that are digested, since a model may have very many.
 
@@ -36,6 +36,7 @@ class Passes:
     def __init__(self, record):
         self.record, self.models, self.count = record, [], 0
         self.sharded, self.moved = [], {}  # Marks of each parameter as it was moved, by id.
+        self.restored, self.copies = {}, []  # Modules that the program copied or loaded values into; those that nothing trains.
 
     def look_again(self):
         """Another part of a step begins, by which models may have other parameters."""
@@ -99,8 +100,10 @@ class Passes:
         names = collections.defaultdict(list)
         for name, p in torch.nn.Module.named_parameters(module, remove_duplicate=False):
             names[id(p)].append(clean(name))
+        layers = collections.Counter(type(m).__name__ for m in modules if type(m).__module__.startswith("torch.nn."))
+        model.drops = drops > 0
         self.record.at("construction")
-        self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms,
+        self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms, layers=dict(layers),
                          parameters=len(model.parameters()), frozen=frozen[:1000],
                          tied=[each for each in names.values() if len(each) > 1][:100], **about)
         self.record_parameters(model)
@@ -185,15 +188,21 @@ class Passes:
         model.is_training = module.training
         if module.training and torch.is_grad_enabled():
             self.record_parameters(model)
-            device = next((p.device for p in torch.nn.Module.parameters(module)), torch.device("cpu"))
-            state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-            self.record.digests(model.name, "random", [("generator", state)])
+            model.others, model.state = model.layers_in_another_mode(), self.generator_state(module)
+            self.record.digests(model.name, "random", [("generator", model.state), *other_generators()])
 
     def end_forward(self, ddp, began):
         model = self.model_of(ddp)
         if model is not None:
             model.depth -= 1
             self.record.span("forward", began)
+            if model.drops and model.depth == 0 and model.state is not None:
+                model.drew = not torch.equal(model.state, self.generator_state(model.module()))
+                model.state = None
+
+    def generator_state(self, module):
+        device = next((p.device for p in torch.nn.Module.parameters(module)), torch.device("cpu"))
+        return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
     def backward(self, tensors=None, *args, **kwargs):
         self.look_again()
@@ -243,6 +252,8 @@ class Passes:
         kind = model.kind or ("again" if model.forwards_of_step else outside)
         is_local = field(module, "_sync_gradients") is False  # FullyShardedDataParallel's, in no_sync.
         training = model.is_training if model.forwards else field(module, "training")
+        others = model.others if model.forwards else model.layers_in_another_mode()
+        about.update({"others": others[:100]} if others else {}, **{"drew": True} if model.drew else {})
         self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
                          forwards=model.forwards, **about)
         if not is_local:
@@ -250,7 +261,7 @@ class Passes:
             if is_due:
                 self.record_parts(model, "gradients", gradients)
             model.seen, model.has_backward = (Marks(model.marked()), touch(gradients) if is_due else None), True
-        model.kind, model.forwards, model.taken = None, 0, None
+        model.kind, model.forwards, model.taken, model.drew = None, 0, None, False
 
     def shard(self, /, *args, **kwargs):
         """A module whose parameters the ranks have parts of from here on. It is not known yet which one is the model's root."""

@@ -3,6 +3,7 @@ import collections
 import multiprocessing.process
 import sys
 import time
+import weakref
 
 import torch
 
@@ -25,6 +26,13 @@ def part_of(optimizer, owners):
     return None if is_whole else [[owners[id(p)][0].name, owners[id(p)][1]] for p in own if id(p) in owners]
 
 
+class Copy:
+    """A module that the program copied, or loaded values into, and that nothing trains."""
+
+    def __init__(self, module, name):
+        self.module, self.name, self.recorded = weakref.ref(module), name, None
+
+
 class Training(Passes):
     """The optimizers' updates of the models, and joins of uneven inputs."""
 
@@ -34,6 +42,7 @@ class Training(Passes):
         self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
         self.averages = Names("average")  # Of weights, in PyTorch's AveragedModel.
         self.left = {}  # What each optimizer's last update left in strangers.
+        self.optimized = set()  # ids of all that an optimizer has updated.
 
     def is_stepping(self):
         """Whether the step of an optimizer runs around this one. One that threw does not."""
@@ -55,6 +64,7 @@ class Training(Passes):
         self.look_again()
         self.adopt()
         name = self.names.of(optimizer)
+        self.optimized.update(map(id, parameters_of(optimizer)))
         strangers = self.strangers(optimizer, self.owners())
         if strangers and not self.updates[name]:
             self.record.at("construction")
@@ -125,6 +135,7 @@ class Training(Passes):
             self.record_parameters(model, model in owning or model.wrapped_by == "watched", is_update=True)
             if model in owning:
                 model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
+        self.record_copies()
         self.record.step += 1
 
     def state(self, optimizer, places, owners):
@@ -138,6 +149,37 @@ class Training(Passes):
         states = [(number, optimizer.state.get(places[number])) for number in numbers]  # None where another rank has it
         return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in states
                 for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
+
+    def restore(self, module, /, *args, **kwargs):
+        """A module that is a copy, or that values are loaded into: a teacher, say, or an average of weights."""
+        _, error = yield
+        if error is None:
+            self.restored[id(module)] = weakref.ref(module)
+
+    def record_copies(self):
+        """The copies that nothing trains, where they may have changed. Which ones those are shows as optimizers and wrappers have theirs."""
+        if not self.restored and not self.copies:
+            return
+        trained = {id(each) for model in self.live_models() for each in torch.nn.Module.modules(model.module())}
+        trained.update(id(field(average, "_modules")["module"]) for average in self.averages.live())
+
+        def named_in(module):
+            """Its parameters; none where it is trained, or an average that is recorded."""
+            named = [] if module is None or id(module) in trained else list(torch.nn.Module.named_parameters(module))
+            return [] if any(id(p) in self.optimized or is_divided(p) for _, p in named) else [(clean(name), p) for name, p in named]
+        restored = [module for module in (reference() for reference in self.restored.values()) if module is not None]
+        self.restored.clear()
+        inner = {id(each) for module in restored for each in torch.nn.Module.modules(module) if each is not module}
+        roots = [module for module in restored if id(module) not in inner and named_in(module)]
+        self.copies += [Copy(module, "copy %d of %d, made in step %d" % (number + 1, len(roots), self.record.step))
+                        for number, module in enumerate(roots)]
+        for copy in tuple(self.copies):
+            named = named_in(copy.module())
+            if not named:
+                self.copies.remove(copy)
+            elif (copy.recorded is None or not copy.recorded.are_of(named)) and self.record.is_due(named):
+                copy.recorded = Marks(named)
+                self.record.digests(copy.name, "average", named)
 
     def average(self, average, /, *args, **kwargs):
         _, error = yield

@@ -249,13 +249,16 @@ PROGRAMS = {train_a_head: ("head", "head_loaded_on_rank_zero"), average_weights:
                              "epochs_from_zero")}
 
 
-def run(rank, name):
-    program = next(each for each, names in PROGRAMS.items() if name in names)
-    try:
-        program(rank, name)
-    except RuntimeError as error:
-        lockstep_recorder._launch.record_exception(error)
+def runs(programs):
+    """What runs a rank of the program with a name."""
+    def run(rank, name):
+        program = next(each for each, names in programs.items() if name in names)
+        try:
+            program(rank, name)
+        except RuntimeError as error:
+            lockstep_recorder._launch.record_exception(error)
+    return run
 
 
 if __name__ == "__main__":
-    record_programs(run, sys.argv[1], sys.argv[2:], 10)
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

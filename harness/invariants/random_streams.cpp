@@ -1,0 +1,182 @@
+// Judges whether random numbers differ where they should.
+#include "harness/base/text.h"
+#include "harness/invariants/rows.h"
+#include "harness/recorded/passes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// True for the generator that dropout draws from.
+bool is_of_pytorch(const std::string& generator) {
+  return generator != "python" && generator != "numpy";
+}
+
+size_t passes_begun(const Rank& rank) {
+  return static_cast<size_t>(
+      std::count_if(rank.records.begin(), rank.records.end(), [](const Record& record) {
+        const auto* fact = std::get_if<Fact>(&record.what);
+        return fact && fact->name.starts_with("loader ") && fact->values.contains("epoch");
+      }));
+}
+
+// The states of one generator of the ranks before the forwards of a model.
+struct Streams {
+  size_t forwards = 0, same = 0;  // of these, with the same state on all ranks
+  std::set<uint64_t> states;      // of rank 0's
+};
+
+// By model and generator.
+std::map<std::pair<std::string, std::string>, Streams> streams_in(const RecordedRun& run) {
+  std::map<std::pair<std::string, std::string>, Streams> all;
+  for (const auto& row : rows_of(run, "random")) {
+    if (!row.is_whole()) continue;
+    const auto& first = *row.by_rank.front();
+    for (size_t tensor = 0; tensor < first.values.size(); ++tensor) {
+      auto& streams = all[{row.of, first.list->tensors[tensor].name}];
+      ++streams.forwards;
+      streams.states.insert(first.values[tensor].bits);
+      streams.same += std::all_of(row.by_rank.begin(), row.by_rank.end(),
+                                  [&](const Digests* is) {
+                                    return is->list->tensors == first.list->tensors &&
+                                           is->values[tensor].bits == first.values[tensor].bits;
+                                  })
+                          ? 1
+                          : 0;
+    }
+  }
+  return all;
+}
+
+std::map<std::string, int64_t> dropouts_by_model(const Rank& rank) {
+  std::map<std::string, int64_t> dropouts;
+  for (const auto& record : rank.records)
+    if (const auto* model = model_in(record))
+      dropouts[model->name] = model->whole("dropouts").value_or(0);
+  return dropouts;
+}
+
+// A rank whose generator is in one state at the begin of every step, though each step draws.
+std::optional<Finding> restarted(const RecordedRun& run) {
+  constexpr size_t kStepsLeast = 4;
+  struct Begins {
+    std::set<int> steps;
+    std::set<uint64_t> states;
+    size_t drew = 0;
+  };
+  for (const auto& rank : run.ranks) {
+    std::map<std::string, Begins> by_model;
+    for (const auto& record : rank.records) {
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+        by_model[fact->text("model")].drew += fact->truth("drew") ? 1 : 0;
+      const auto* digests = std::get_if<Digests>(&record.what);
+      if (!digests || digests->list->role != "random" || digests->values.empty()) continue;
+      auto& begins = by_model[digests->list->of];
+      if (begins.steps.insert(record.at.step).second)
+        begins.states.insert(digests->values.front().bits);
+    }
+    for (const auto& [model, begins] : by_model)
+      if (begins.steps.size() >= kStepsLeast && begins.states.size() == 1 &&
+          begins.drew >= begins.steps.size())
+        return Finding{"",
+                       "restarted_stream",
+                       model,
+                       "rank " + std::to_string(rank.number) + ": " + model +
+                           " has dropout, and the random generator was in one state as each of " +
+                           counted(begins.steps.size(), "step") +
+                           " began: every step drops the same units",
+                       {"cause: a seed that is set within the loop: set it once, before"}};
+  }
+  return {};
+}
+
+// True if a sample of the loader came out otherwise when it was drawn again.
+bool draws_anew(const RecordedRun& run, const std::string& loader) {
+  std::map<int64_t, std::string> prints;  // by index
+  for (const auto& rank : run.ranks) {
+    const auto passes = passes_of(rank);
+    const auto found = passes.find(loader);
+    if (found == passes.end()) continue;
+    for (const auto& pass : found->second)
+      for (const auto& batch : pass.batches)
+        if (batch.first_index >= 0 &&
+            prints.try_emplace(batch.first_index, batch.first_print).first->second !=
+                batch.first_print)
+          return true;
+  }
+  return false;
+}
+
+// Loaders whose worker processes draw the same numbers on all ranks.
+Findings workers_seeded_alike(const RecordedRun& run) {
+  std::map<std::string, std::vector<std::vector<std::string>>> seeds;  // by loader and rank
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records)
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "workers") {
+        auto& of = seeds[fact->text("loader")];
+        of.resize(run.ranks.size());
+        of[rank].push_back(fact->text("seed"));
+      }
+  for (const auto& each : seeds) {
+    const auto& loader = each.first;
+    const auto& by_rank = each.second;
+    const bool is_alike = std::all_of(by_rank.begin(), by_rank.end(),
+                                      [&](const auto& is) { return is == by_rank.front(); });
+    if (!is_alike || !draws_anew(run, loader)) continue;
+    return {{"", "workers_seeded_alike", loader,
+             loader + ": its worker processes had the same seed on all ranks in " +
+                 counted(by_rank.front().size(), "pass", "passes") +
+                 ", and its samples come out otherwise each time: all ranks draw the same "
+                 "augmentations, unless each seeds its workers itself"}};
+  }
+  return {};
+}
+
+std::string same_stream_text(const std::string& model, const std::string& generator,
+                             size_t forwards, bool drops) {
+  const std::string whose = is_of_pytorch(generator) ? "" : " of " + generator;
+  return (drops ? model + " has dropout, and before" : std::string("before")) + " each of " +
+         counted(forwards, "forward") + (drops ? "" : " of " + model) + " the random generators" +
+         whose + " of all ranks were in the same state" +
+         (drops ? ": all ranks drop the same units"
+                : ", and random numbers are drawn between them, for noise or augmentation "
+                  "say: all ranks draw the same ones");
+}
+
+}  // namespace
+
+Judgement random_streams_differ(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  auto dropouts = dropouts_by_model(run.ranks.front());
+  auto all = streams_in(run);
+  // A loader draws a seed as a pass begins.
+  const auto passes = passes_begun(run.ranks.front());
+  const auto drops = [&](const auto& key) {
+    return is_of_pytorch(key.second) && dropouts[key.first] > 0;
+  };
+  std::erase_if(all, [&](const auto& each) {
+    return !drops(each.first) && each.second.states.size() <= passes + 1;
+  });
+  Judgement judgement{.remarks = workers_seeded_alike(run)};
+  if (auto finding = restarted(run)) judgement.findings.push_back(std::move(*finding));
+  size_t forwards = 0;
+  for (const auto& [key, streams] : all) {
+    forwards += streams.forwards;
+    if (streams.same < streams.forwards || (!drops(key) && !judgement.remarks.empty())) continue;
+    // True, and what the most used trainers do on purpose.
+    judgement.remarks.push_back(
+        {"", "same_random_stream", key.first,
+         same_stream_text(key.first, key.second, streams.forwards, drops(key))});
+  }
+  if (forwards == 0)
+    judgement.why_not = "no model has dropout";
+  else
+    judgement.compared = counted(forwards, "forward");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,167 @@
+"""Programs around modes of layers, random numbers, and models that nothing trains. Right ones and ones with a mistake, all recorded.
+
+usage: programs_of_states.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import copy
+import os
+import sys
+
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, runs, update
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from forked_ranks import record_programs
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def with_layer(layer):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), layer, nn.Tanh(), nn.Linear(WIDTH, CLASSES))
+
+
+def freeze_a_norm(rank, name):
+    """As fine-tuning does, after each train()."""
+    ddp = DistributedDataParallel(with_layer(nn.BatchNorm1d(WIDTH)))
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        ddp.train()
+        if name == "frozen_norm" or rank == 1:
+            ddp.module[1].eval()
+        update(ddp, optimizer, x, y)
+
+
+def layers_of_a_rank(rank, name):
+    ddp = DistributedDataParallel(with_layer(nn.LayerNorm(WIDTH) if rank == 1 else nn.BatchNorm1d(WIDTH)), broadcast_buffers=False)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+def keep_a_copy(rank, name):
+    """An average of weights by hand, or a teacher, which no wrapper has."""
+    net = layers()
+    kept = copy.deepcopy(net).requires_grad_(False)
+    if name.startswith("loaded"):
+        kept.load_state_dict({key: value + (name == "loaded_by_rank") * rank for key, value in net.state_dict().items()})
+    ddp = DistributedDataParallel(net)
+    optimizer = sgd(ddp)
+    best = None
+    for number, (x, y) in enumerate(batches()):
+        optimizer.zero_grad()
+        output = ddp(x)
+        (cross_entropy(output, y) + mse_loss(output, kept(x))).backward()
+        optimizer.step()
+        if not name.startswith("averaged") or (name == "averaged_on_rank_zero" and rank) or (name == "averaged_less_often" and rank and number % 2):
+            continue
+        with torch.no_grad():
+            for old, new in zip(kept.parameters(), ddp.module.parameters()):
+                old.lerp_(new, 0.1)
+        if rank == 0 and number % 5 == 0:  # A rank alone keeps the best one.
+            best = copy.deepcopy(ddp.module)
+    return best
+
+
+def drop_units(rank, name):
+    ddp = DistributedDataParallel(with_layer(nn.Dropout(0.5)))
+    optimizer = sgd(ddp)
+    torch.manual_seed(rank)
+    for x, y in batches():
+        if name == "seeded_in_the_loop":
+            torch.manual_seed(rank)
+        update(ddp, optimizer, x, y)
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        x, y = rows()[index]
+        return x + torch.from_numpy(np.random.randn(WIDTH)).float(), y
+
+
+class Plain(Noisy):
+    def __getitem__(self, index):
+        return rows()[index]
+
+
+def augment(rank, name):
+    """By numpy, in worker processes or in the rank itself."""
+    data = Plain() if name == "not_augmented" else Noisy()
+    seed = rank if name == "augmented" else 0
+    workers = {"num_workers": 2, "multiprocessing_context": "fork"} if name != "augmented_by_one_seed" else {}
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    for x, y in batches(DataLoader(data, BATCH, sampler=DistributedSampler(data), **workers), epochs=6):
+        update(ddp, optimizer, x, y)
+
+
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        dist.all_to_all_single(out, x.contiguous())
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Exchange.forward(None, gradient)
+
+
+def route(rank, name):
+    """An expert of each rank, and a gate whose gradients the program averages."""
+    torch.manual_seed(0)
+    head, gate = DistributedDataParallel(nn.Linear(WIDTH, CLASSES)), nn.Linear(WIDTH, 2)
+    torch.manual_seed(1 + rank)
+    expert = nn.Linear(WIDTH, WIDTH)
+    if name == "gate_of_a_rank":
+        gate = nn.Linear(WIDTH, 2)
+    optimizer = torch.optim.SGD([*gate.parameters(), *head.parameters(), *expert.parameters()], lr=0.1)
+    for x, y in batches():
+        optimizer.zero_grad()
+        weights = gate(x).softmax(1)
+        cross_entropy(head(Exchange.apply(expert(Exchange.apply(x))) * weights[:, :1] + x * weights[:, 1:]), y).backward()
+        for each in gate.parameters():
+            dist.all_reduce(each.grad)
+            each.grad /= dist.get_world_size()
+        optimizer.step()
+
+
+def average_in_parts(rank, name):
+    """A run with an average of weights, and what resumes it from its end."""
+    ddp, path = DistributedDataParallel(layers()), os.path.join(sys.argv[1], "averaged parts")
+    optimizer = sgd(ddp)
+    average = AveragedModel(ddp.module, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    saved = torch.load(path) if name != "average_before" else None
+    if saved:
+        ddp.module.load_state_dict(saved["model"])
+        if name == "average_after":
+            average.load_state_dict(saved["average"])
+    for x, y in batches(epochs=1):
+        update(ddp, optimizer, x, y)
+        average.update_parameters(ddp.module)
+    if not saved and rank == 0:
+        torch.save({"model": ddp.module.state_dict(), "average": average.state_dict()}, path)
+
+
+PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a_rank: ("other_layers",),
+            keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank"),
+            drop_units: ("drops", "seeded_in_the_loop"),
+            augment: ("augmented", "not_augmented", "augmented_alike", "augmented_by_one_seed"), route: ("gate", "gate_of_a_rank"),
+            average_in_parts: ("average_before", "average_after", "average_begun_anew")}
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

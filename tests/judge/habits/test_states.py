@@ -1,0 +1,67 @@
+"""Programs around modes of layers, random numbers, and models that nothing trains: right ones are clean, and each mistake is
+caught and named.
+
+usage: test_states.py LOCKSTEP
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from recorded_case import RecordedCase, main
+
+CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "drops", "augmented", "not_augmented")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {
+    "augmented_alike": ("random.streams_differ", "workers_seeded_alike"),
+    "augmented_by_one_seed": ("random.streams_differ", "same_random_stream"),
+    "gate": ("parameters.are_the_same", "own_tensors"),
+}
+# Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
+MISTAKES = {
+    "norm_frozen_on_a_rank": ("forward.runs_through_the_wrapper", "other_mode", "rank 1 has training mode with 1 in evaluation mode"),
+    "other_layers": ("forward.runs_through_the_wrapper", "other_layers", "of type BatchNorm1d: rank 0 has 1, rank 1 has none"),
+    "averaged_less_often": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher, or an average of weights, say"),
+    "loaded_by_rank": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher, or an average of weights, say"),
+    "seeded_in_the_loop": ("random.streams_differ", "restarted_stream", "a seed that is set within the loop"),
+    "gate_of_a_rank": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of optimizer 0: 2 of 2 tensors differ"),
+}
+
+
+class States(RecordedCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.record("lockstep states ", os.path.join("habits", "programs_of_states.py"),
+                   [name + ":2" for name in (*CLEAN, *CUSTOMS, *MISTAKES, "average_before", "average_after", "average_begun_anew")])
+
+    def test_right_programs_are_clean_without_a_remark(self):
+        for name in CLEAN:
+            with self.subTest(program=name):
+                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
+                self.assertEqual(result.returncode, 0, result.stdout)
+                self.assertEqual([remark for each in results.values() for remark in each.get("remarks", [])], [])
+
+    def test_each_mistake_is_caught_and_named(self):
+        for name, (invariant, pattern, says) in MISTAKES.items():
+            with self.subTest(mistake=name):
+                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
+                self.assertEqual(results[invariant]["result"], "fail", result.stdout)
+                self.assertEqual(results[invariant]["findings"][0]["pattern"], pattern, result.stdout)
+                self.assertIn(says, results[invariant]["findings"][0]["text"])
+
+    def test_what_is_customary_is_a_remark(self):
+        for name, (invariant, pattern) in CUSTOMS.items():
+            with self.subTest(custom=name):
+                result, results = self.judge(name + "-2", statuses=(0,))
+                self.assertEqual(results[invariant]["remarks"][0]["pattern"], pattern, result.stdout)
+
+    def test_an_average_of_weights_is_continued(self):
+        for name, expected in (("average_after", []), ("average_begun_anew", ["average_lost"])):
+            with self.subTest(program=name):
+                result, results = self.judge(name + "-2", "--after", os.path.join(self.folder, "average_before-2"), statuses=(0, 1))
+                self.assertEqual([each["pattern"] for each in results["optimizer.continues"].get("findings", [])], expected, result.stdout)
+
+
+if __name__ == "__main__":
+    main()
