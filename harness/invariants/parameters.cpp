@@ -28,6 +28,26 @@ bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
 }
 
+// Says what an update that left a model unlike did to gradients on each rank by itself; empty where
+// it took those that the ranks had averaged.
+std::string how_gradients_parted(const RecordedRun& run, const Row& row) {
+  const auto last_in_step = [&](const char* role) {
+    std::optional<Row> last;
+    for (auto& each : rows_of(run, role))
+      if (each.of == row.of && each.at.step == row.at.step) last = std::move(each);
+    return last;
+  };
+  const auto taken = last_in_step("taken"), averaged = last_in_step("gradients");
+  if (row.at.phase != "update" || !taken || !difference_in(*taken, "")) return "";
+  if (!averaged)
+    return ": the update took gradients of this step before a backward had averaged them, or that "
+           "no backward() computed: a step within the backward, or torch.autograd.grad";
+  if (!averaged->is_whole() || difference_in(*averaged, "")) return "";
+  return ": the ranks had the same gradients after the backward, and others as the update took "
+         "them: "
+         "each changed its own, by clipping, by the scale of a GradScaler, or by hand";
+}
+
 // Parameters change in a forward where a program loads, swaps or moves them. A rank records them
 // then, and else has those that it recorded last.
 class Replicas {
@@ -102,12 +122,12 @@ class Replicas {
     }
     if (row.of.starts_with("copy ")) {
       if (finding->pattern == "other_shape") return;  // the ranks have models of their own
-      finding->details.push_back(
-          "cause: a model that the program copied, or loaded values into, and that no wrapper "
-          "keeps "
-          "the same: a teacher, or an average of weights, say");
+      finding->diagnosis +=
+          ": a model that the program copied, or loaded values into, and that no wrapper keeps the "
+          "same, a teacher or an average of weights say";
     } else if (finding->pattern != "other_shape" && !is_frozen_) {
       finding->details += unknown_to_the_wrapper(run_, row);
+      finding->diagnosis += how_gradients_parted(run_, row);
     }
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(

@@ -159,7 +159,8 @@ Judgement random_streams_differ(const RecordedRun& run) {
     return is_of_pytorch(key.second) && dropouts[key.first] > 0;
   };
   std::erase_if(all, [&](const auto& each) {
-    return !drops(each.first) && each.second.states.size() <= passes + 1;
+    const auto states = each.second.states.size();  // few: an order is drawn, say, and split
+    return !drops(each.first) && (states <= passes + 1 || 2 * states <= each.second.forwards);
   });
   Judgement judgement{.remarks = workers_seeded_alike(run)};
   if (auto finding = restarted(run)) judgement.findings.push_back(std::move(*finding));

@@ -37,6 +37,23 @@ std::vector<FactRow> optimizer_rows(const RecordedRun& run) {
   return rows;
 }
 
+// The sizes of groups in which the ranks have the same parameters otherwise.
+std::optional<Finding> other_groups(const FactRow& row, const std::string& place) {
+  std::vector<std::string> sizes;
+  auto first = owned_in(*row.by_rank.front());
+  std::sort(first.begin(), first.end());
+  for (const auto* fact : row.by_rank) {
+    auto owned = owned_in(*fact);
+    std::sort(owned.begin(), owned.end());
+    const auto found = fact->values.find("sizes");
+    if (owned != first || found == fact->values.end()) return {};
+    sizes.push_back(excerpt(found->dump()));
+  }
+  if (all_alike(sizes)) return {};
+  return Finding{"", "other_groups", place,
+                 "how many parameters each group of " + row.name + " has: " + values_text(sizes)};
+}
+
 std::optional<Finding> other_settings(const FactRow& row) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
@@ -47,12 +64,12 @@ std::optional<Finding> other_settings(const FactRow& row) {
       texts[rank] = text;
     }
   }
+  const auto place = "step " + std::to_string(row.at.step) + ", update";
   for (const auto& [name, texts] : by_name)
     if (!all_alike(texts))
-      return Finding{"", agreement_pattern(texts),
-                     "step " + std::to_string(row.at.step) + ", update",
+      return Finding{"", agreement_pattern(texts), place,
                      name + " of " + row.name + ": " + values_text(texts)};
-  return {};
+  return other_groups(row, place);
 }
 
 // The first moment at which ranks differ in a row of one role.

@@ -134,6 +134,9 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
                (is.kinds.size() > 1
                     ? " to which backwards within no_sync had added after the last one that "
                       "averages: the last backward before an update must be outside of no_sync"
+                : is.last == "no_sync"
+                    ? " that no backward had averaged: all of its backwards since the update "
+                      "before ran within no_sync"
                     : " that no backward had averaged: its forwards ran the module itself, "
                       "not its DistributedDataParallel, or all of them within no_sync")},
           record.at};

@@ -85,6 +85,12 @@ const std::vector<Canary>& canaries() {
              for (int step = 0; step < kSteps; ++step)
                nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
          }},
+        {"optimizer.has_one_setting", "other_groups",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             nth<Fact>(rank, 0, "optimizer 0").values["sizes"] =
+                 Json::array({rank.number, 2 - rank.number});
+         }},
         {"random.streams_differ", "restarted_stream", first([](Rank& rank) {
            for (int step = 0; step < kSteps; ++step) {
              nth<Digests>(rank, step, "random").values[0].bits = 5;

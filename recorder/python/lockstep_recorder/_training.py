@@ -120,6 +120,7 @@ class Training(Passes):
         self.record.span("update", self.update_began)
         groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         self.record.fact(name, kind=type(optimizer).__name__, groups=groups, foreign=len(strangers),
+                         sizes=[len(group["params"]) for group in optimizer.param_groups],
                          owned=[[model.name, name] for model, name, is_frozen in own if not is_frozen],
                          frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)),
                          part=part_of(optimizer, owners))

@@ -3,6 +3,7 @@
 usage: programs_of_states.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
 """
 
+import contextlib
 import copy
 import os
 import sys
@@ -82,6 +83,46 @@ def drop_units(rank, name):
         update(ddp, optimizer, x, y)
 
 
+def change_gradients(rank, name):
+    ddp = DistributedDataParallel(layers())
+    all_of_them = list(ddp.parameters())
+    cut = 3 if name == "other_groups" and rank else 2
+    optimizer = torch.optim.AdamW([{"params": all_of_them[:cut], "weight_decay": 0.1}, {"params": all_of_them[cut:], "weight_decay": 0}], 1e-2)
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = cross_entropy(ddp(x), y)
+        if name == "gradients_without_backward":
+            for each, gradient in zip(all_of_them, torch.autograd.grad(loss, all_of_them)):
+                each.grad = gradient
+        else:
+            loss.backward()
+        if name == "clipped_by_rank":
+            nn.utils.clip_grad_norm_(all_of_them, 0.1 + 0.1 * rank)
+        optimizer.step()
+
+
+def accumulate(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer, window = sgd(ddp), 4 if name == "windows_of_a_rank" and rank else 2
+    for number, (x, y) in enumerate(batches(), 1):
+        is_last = number % window == 0
+        with contextlib.nullcontext() if is_last else ddp.no_sync():
+            cross_entropy(ddp(x), y).backward()
+        if is_last:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def order_by_numpy(rank, name):
+    """One order for all ranks, of which each takes its part."""
+    np.random.seed(0)
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for _ in range(2):
+        for part in torch.from_numpy(np.random.permutation(64)[rank::2]).split(BATCH):
+            update(ddp, optimizer, *(each[part] for each in rows().tensors))
+
+
 class Noisy(Dataset):
     def __len__(self):
         return 16
@@ -159,7 +200,8 @@ def average_in_parts(rank, name):
 
 PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a_rank: ("other_layers",),
             keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank"),
-            drop_units: ("drops", "seeded_in_the_loop"),
+            change_gradients: ("other_groups", "gradients_without_backward", "clipped_by_rank"),
+            accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",), drop_units: ("drops", "seeded_in_the_loop"),
             augment: ("augmented", "not_augmented", "augmented_alike", "augmented_by_one_seed"), route: ("gate", "gate_of_a_rank"),
             average_in_parts: ("average_before", "average_after", "average_begun_anew")}
 
