@@ -122,6 +122,15 @@ class Replicas {
     }
     if (row.of.starts_with("copy ")) {
       if (finding->pattern == "other_shape") return;  // the ranks have models of their own
+      const bool begins = is_first(at) && !is_last(at);
+      if (begins || began_unlike_.contains(row.of)) {
+        if (began_unlike_.insert(row.of).second)
+          judgement.remarks.push_back(
+              remark("began_unlike", row,
+                     " began unlike on the ranks, and follow the model since, as an average of "
+                     "weights that each rank copies before the model is wrapped: not compared"));
+        return;
+      }
       finding->diagnosis +=
           ": a model that the program copied, or loaded values into, and that no wrapper keeps the "
           "same, a teacher or an average of weights say";
@@ -159,6 +168,11 @@ class Replicas {
 
   bool is_last(size_t at) const {
     return std::none_of(rows_.begin() + static_cast<std::ptrdiff_t>(at) + 1, rows_.end(),
+                        [&](const Row& row) { return row.of == rows_[at].of; });
+  }
+
+  bool is_first(size_t at) const {
+    return std::none_of(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(at),
                         [&](const Row& row) { return row.of == rows_[at].of; });
   }
 
@@ -207,6 +221,7 @@ class Replicas {
   // Models whose ranks differed after an update, and no longer, or in fewer tensors, in the
   // forward.
   std::set<std::string> put_right_, sent_in_part_;
+  std::set<std::string> began_unlike_;  // copies that nothing trains
   size_t compared_ = 0;
 };
 

@@ -250,7 +250,7 @@ PROGRAMS = {train_a_head: ("head", "head_loaded_on_rank_zero"), average_weights:
 
 
 def runs(programs):
-    """What runs a rank of the program with a name."""
+    """Returns a function that runs a rank of the program with a name."""
     def run(rank, name):
         program = next(each for each, names in programs.items() if name in names)
         try:

@@ -52,6 +52,8 @@ def layers_of_a_rank(rank, name):
 def keep_a_copy(rank, name):
     """An average of weights by hand, or a teacher, which no wrapper has."""
     net = layers()
+    if name.endswith("from_own_weights"):
+        nn.init.normal_(net[0].weight, std=1 + rank)
     kept = copy.deepcopy(net).requires_grad_(False)
     if name.startswith("loaded"):
         kept.load_state_dict({key: value + (name == "loaded_by_rank") * rank for key, value in net.state_dict().items()})
@@ -199,7 +201,8 @@ def average_in_parts(rank, name):
 
 
 PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a_rank: ("other_layers",),
-            keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank"),
+            keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank",
+                          "averaged_from_own_weights", "kept_from_own_weights"),
             change_gradients: ("other_groups", "gradients_without_backward", "clipped_by_rank"),
             accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",), drop_units: ("drops", "seeded_in_the_loop"),
             augment: ("augmented", "not_augmented", "augmented_alike", "augmented_by_one_seed"), route: ("gate", "gate_of_a_rank"),

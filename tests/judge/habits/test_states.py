@@ -17,6 +17,7 @@ CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "
 CUSTOMS = {
     "augmented_alike": ("random.streams_differ", "workers_seeded_alike"),
     "augmented_by_one_seed": ("random.streams_differ", "same_random_stream"),
+    "averaged_from_own_weights": ("parameters.are_the_same", "began_unlike"),
     "gate": ("parameters.are_the_same", "own_tensors"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -25,6 +26,7 @@ MISTAKES = {
     "other_layers": ("forward.runs_through_the_wrapper", "other_layers", "of type BatchNorm1d: rank 0 has 1, rank 1 has none"),
     "averaged_less_often": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "loaded_by_rank": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
+    "kept_from_own_weights": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "other_groups": ("optimizer.has_one_setting", "other_groups", "each group of optimizer 0 has: rank 0 has [2,4], rank 1 has [3,3]"),
     "clipped_by_rank": ("parameters.are_the_same", "no_two_ranks_agree", "the ranks had the same gradients after the backward, and others"),
     "gradients_without_backward": ("parameters.are_the_same", "no_two_ranks_agree", "or torch.autograd.grad"),
