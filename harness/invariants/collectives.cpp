@@ -119,13 +119,33 @@ std::optional<Moment> first_unlike(const RecordedRun& run, const History& histor
   return first;
 }
 
+// A gather between forwards and backwards whose result has no gradient, though what was sent has
+// one.
+Findings gathered_without_gradient(const Rank& rank) {
+  std::map<std::string, std::set<int>> steps;  // by place in the program
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name == "call" && fact->truth("cuts") && record.at.phase == "forward")
+      steps[fact->text("at")].insert(record.at.step);
+  for (const auto& [at, in] : steps)
+    if (in.size() > 1)
+      return {
+          {"", "gathered_without_gradient", at,
+           "what all_gather returns at " + at + ", in " + counted(in.size(), "step") +
+               ", has no gradient, though what each rank sends has one: a loss of gathered "
+               "features trains each rank by its own part alone, and its gradients are too small; "
+               "torch.distributed.nn.functional.all_gather has one"}};
+  return {};
+}
+
 }  // namespace
 
 Judgement collectives_have_one_order(const RecordedRun& run) {
   const auto history = run.history();
   size_t count = 0;
   for (const auto& rank : run.ranks) count = std::max(count, issued_by(rank));
-  Judgement judgement{.compared = counted(count, "collective")};
+  Judgement judgement{.compared = counted(count, "collective"),
+                      .remarks = gathered_without_gradient(run.ranks.front())};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
     if (trains_in_stages(run)) return {.why_not = kTrainsInStages};

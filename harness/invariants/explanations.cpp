@@ -131,6 +131,8 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "a parameter that gets gradients and that no optimizer of its model has"},
       PatternExplanation{"backward_again", "a further backward through the same forward"},
       PatternExplanation{"other_mode", "a model in training mode on some ranks alone"},
+      PatternExplanation{"gathered_without_gradient",
+                         "features that all_gather returns without the gradient that they had"},
       PatternExplanation{"began_unlike",
                          "an average of weights that each rank copied from weights of its own"},
       PatternExplanation{"other_groups",

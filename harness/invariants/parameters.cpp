@@ -28,8 +28,8 @@ bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
 }
 
-// Says what an update that left a model unlike did to gradients on each rank by itself; empty where
-// it took those that the ranks had averaged.
+// Says what each rank did to its own gradients before an update that left a model unlike; empty
+// where the update took those that the ranks had averaged.
 std::string how_gradients_parted(const RecordedRun& run, const Row& row) {
   const auto last_in_step = [&](const char* role) {
     std::optional<Row> last;

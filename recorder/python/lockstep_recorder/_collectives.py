@@ -19,6 +19,7 @@ COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "all_reduce_coalesced": ("
                "reduce_scatter": ("input_list", "reduce_scatter"), "all_to_all": ("input_tensor_list", "alltoall"),
                "all_to_all_single": ("input", "alltoall_base"), "send": ("tensor", "send"), "recv": ("tensor", "recv")}
 POINT_TO_POINT = ("send", "recv")
+GATHERING = ("allgather", "_allgather_base")
 HERE = os.path.dirname(__file__)
 
 
@@ -62,7 +63,8 @@ class Collectives:
             name = "ranks " + ",".join(map(str, sorted(ends)))
         tensors = [each for each in (sent if type(sent) in (list, tuple) else [sent]) if isinstance(each, torch.Tensor)]
         self.count += 1
-        self.record.fact("call", at=call_site())
+        is_cut = op in GATHERING and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {})
         done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", sum(t.numel() for t in tensors),
                           root if type(root) is int else -1)
         result, error = yield

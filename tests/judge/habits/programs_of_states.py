@@ -13,8 +13,9 @@ from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, run
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.nn
 from torch import nn
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import cross_entropy, mse_loss, normalize
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
@@ -115,6 +116,24 @@ def accumulate(rank, name):
             optimizer.zero_grad()
 
 
+def contrast(rank, name):
+    """A loss of the features of all ranks."""
+    torch.manual_seed(0)
+    ddp = DistributedDataParallel(nn.Linear(WIDTH, WIDTH))
+    optimizer = sgd(ddp)
+    for x, _ in batches():
+        optimizer.zero_grad()
+        own = normalize(ddp(x))
+        if name == "contrast":
+            everyone = torch.cat(torch.distributed.nn.functional.all_gather(own))
+        else:
+            parts = [torch.zeros_like(own) for _ in range(2)]
+            dist.all_gather(parts, own)
+            everyone = torch.cat(parts)
+        cross_entropy(10 * own @ everyone.T, torch.arange(len(own)) + rank * len(own)).backward()
+        optimizer.step()
+
+
 def order_by_numpy(rank, name):
     """One order for all ranks, of which each takes its part."""
     np.random.seed(0)
@@ -204,7 +223,8 @@ PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a
             keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank",
                           "averaged_from_own_weights", "kept_from_own_weights"),
             change_gradients: ("other_groups", "gradients_without_backward", "clipped_by_rank"),
-            accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",), drop_units: ("drops", "seeded_in_the_loop"),
+            accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",),
+            contrast: ("contrast", "contrast_without_gradient"), drop_units: ("drops", "seeded_in_the_loop"),
             augment: ("augmented", "not_augmented", "augmented_alike", "augmented_by_one_seed"), route: ("gate", "gate_of_a_rank"),
             average_in_parts: ("average_before", "average_after", "average_begun_anew")}
 

@@ -12,12 +12,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from recorded_case import RecordedCase, main
 
 CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "drops", "augmented", "not_augmented", "windows",
-         "order_of_numpy")
+         "order_of_numpy", "contrast")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "augmented_alike": ("random.streams_differ", "workers_seeded_alike"),
     "augmented_by_one_seed": ("random.streams_differ", "same_random_stream"),
     "averaged_from_own_weights": ("parameters.are_the_same", "began_unlike"),
+    "contrast_without_gradient": ("collectives.have_one_order", "gathered_without_gradient"),
     "gate": ("parameters.are_the_same", "own_tensors"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
