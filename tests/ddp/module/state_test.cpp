@@ -15,6 +15,7 @@ using testing::Counting;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
+using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
@@ -87,6 +88,21 @@ TEST(InitialState, TravelsInChunksOfAnySize) {
     EXPECT_NE(reports[0].find("0 2 4 1 3 5"), std::string::npos) << reports[0];
     for (const std::string& report : reports) EXPECT_EQ(report, reports[0]);
   }
+}
+
+TEST(InitialState, TravelsInMessagesThatAreFullAtTheirCap) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    std::string report;
+    for (const int cap : {0, 8, 9, 16, 17, 24, 25, 32}) {
+      Communicator communicator(group, std::nullopt);
+      const std::vector<at::Tensor> tensors(4, torch::zeros({1}, at::kDouble));
+      broadcast_from(0, communicator, tensors, "test",
+                     {.broadcast_cap_mb = static_cast<double>(cap) / (1 << 20)});
+      report += std::to_string(communicator.issued_count()) + " ";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "4 4 2 2 2 2 1 1 "));
 }
 
 TEST(InitialState, LeavesWhatIsIgnoredAlone) {

@@ -1,6 +1,7 @@
 // Checks the warnings of a program that trains past its DistributedDataParallel.
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
+#include "tests/ddp/heard_warnings.h"
 #include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
@@ -10,22 +11,11 @@ namespace lockstep {
 namespace {
 
 using testing::Group;
+using testing::Heard;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-// Captures c10's warnings while it lives.
-class Heard : public c10::WarningHandler {
- public:
-  Heard() : guard_(this) {}
-  void process(const c10::Warning& warning) override { all_ += warning.msg() + "|"; }
-  const std::string& all() const { return all_; }
-
- private:
-  std::string all_;
-  c10::WarningUtils::WarningHandlerGuard guard_;
-};
 
 TEST(Warnings, OfTheBareModulesPassesComeOnceForEachInstance) {
   const auto reports = run_world(2, [](const Group& group) {
