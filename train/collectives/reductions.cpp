@@ -64,7 +64,7 @@ std::optional<std::string> problem_with(const c10d::ReduceOp& operation, at::Sca
                         operation == c10d::ReduceOp::PRODUCT;
   if (!is_known || !has_reductions(dtype)) return refused("");
   if (is_bitwise(operation) && is_number) return refused("it is for integers and bool");
-  if (is_bitwise(operation) && backend != "gloo")
+  if (is_bitwise(operation) && backend == "nccl")
     return refused("the backend " + backend + " has none");
   if (at::isComplexType(dtype) && operation != c10d::ReduceOp::SUM &&
       operation != c10d::ReduceOp::AVG)
