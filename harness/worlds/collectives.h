@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -20,6 +22,10 @@ struct ProgramCollective {
   std::vector<int> ranks = {};
   // So many groups of the same ranks are made before that one, and live beside it.
   int groups_before = 0;
+  std::optional<int64_t> timeout_ms = {};  // of the call; nothing: the group's
+  // Runs just before the call, after a barrier of the same ranks on the same group; nothing: there
+  // is none.
+  std::function<void()> beforehand = {};
 };
 
 }  // namespace lockstep

@@ -63,6 +63,10 @@ void Replica::load_hook(const std::string&) {
   throw Unsupported("this subject does not load its communication hook");
 }
 
+void Replica::remove_autograd_hooks() {
+  throw Unsupported("this subject does not give its hooks of autograd back");
+}
+
 void Replica::update_trainable_parameters() {
   throw Unsupported("this subject's parameters cannot be frozen or unfrozen later");
 }

@@ -53,6 +53,8 @@ struct HookOptions {
   int64_t matrix_rank = 1;                         // of power_sgd
   int64_t start = 0;  // the number of passes that power_sgd averages first
   bool use_error_feedback = true, warm_start = true;
+  int64_t compression_log2 = 0;  // of power_sgd's min_compression_rate
+  int64_t random_seed = 0;       // of power_sgd
   auto operator<=>(const HookOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("kind", &HookOptions::kind),
@@ -61,7 +63,9 @@ struct HookOptions {
                       field("matrix_rank", &HookOptions::matrix_rank, between(1, 64)),
                       field("start", &HookOptions::start, between(0, 100)),
                       field("use_error_feedback", &HookOptions::use_error_feedback),
-                      field("warm_start", &HookOptions::warm_start)};
+                      field("warm_start", &HookOptions::warm_start),
+                      field("compression_log2", &HookOptions::compression_log2, between(-8, 8)),
+                      field("random_seed", &HookOptions::random_seed, between(0, 1 << 20))};
   }
 };
 
@@ -90,7 +94,10 @@ enum class JoinKind { world, live, throws, disabled };
 
 // A program's own collectives and their reductions have torch.distributed's names.
 enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, gather, scatter, barrier };
-enum class ReductionKind { sum, avg, product, min, max };
+enum class ReductionKind { sum, avg, product, min, max, band, bor, bxor };
+
+// An averager is given a program's parameters, a module that has them, or their optimizer.
+enum class AveragedThing { parameters, module, optimizer };
 
 // When the ranks average their models.
 struct AveragingOptions {
@@ -98,7 +105,8 @@ struct AveragingOptions {
   std::vector<AveragingLevelSpec> levels;  // ascending; the last is of all ranks
   int64_t warmup_steps = 0;
   bool through_optimizer = true;  // the averager is called by the optimizer, not by the program
-  double momentum = 0;            // of the optimizer
+  AveragedThing given = AveragedThing::parameters;  // by the program
+  double momentum = 0;                              // of the optimizer
 };
 
 // How to wrap a model.
@@ -233,6 +241,7 @@ struct ShardOptions {
   bool from_group = false;   // the process group tells rank and number of ranks
   std::optional<int> rank;   // another rank's share than this one's
   std::optional<int> ranks;  // of so many instead of all
+  bool allow_empty = true;   // a dataset of no samples is no error
   auto operator<=>(const ShardOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("length", &ShardOptions::length, at_least(0)),

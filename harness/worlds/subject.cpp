@@ -102,6 +102,8 @@ class Watched final : public Replica {
   }
   std::string save_hook() override { return replica_->save_hook(); }
   void load_hook(const std::string& saved) override { replica_->load_hook(saved); }
+  std::optional<Sent> sent() const override { return replica_->sent(); }
+  void remove_autograd_hooks() override { replica_->remove_autograd_hooks(); }
   BucketLayout buckets() const override { return replica_->buckets(); }
   std::optional<ReplicaLog> log() const override { return replica_->log(); }
 

@@ -179,6 +179,18 @@ class Replica {
   virtual std::string save_hook();
   virtual void load_hook(const std::string& saved);
 
+  // Local. The elements of gradients that the communication hook has approximated or averaged in
+  // passes that it approximates, and the elements that it sent in their place; nothing where the
+  // subject does not say.
+  struct Sent {
+    int64_t before = 0, after = 0;
+  };
+  virtual std::optional<Sent> sent() const { return {}; }
+
+  // Local. The gradients of later passes stay this rank's own, and its next forward is refused.
+  // Throws Unsupported unless the subject offers it.
+  virtual void remove_autograd_hooks();
+
   // The gradients it reduces together in the backward pass of the last forward, or of the next one
   // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }

@@ -71,6 +71,7 @@ struct Training {
                               .levels = levels_of(c),
                               .warmup_steps = c.warmup_steps,
                               .through_optimizer = c.through_optimizer,
+                              .given = c.given,
                               .momentum = c.has_momentum ? 1.0 : 0.0});
   }
 

@@ -34,6 +34,7 @@ struct Averaged {
   int subgroup_size = 0;
   int64_t bucket_cap_bytes = 0;
   bool through_optimizer = true;
+  AveragedThing given = AveragedThing::parameters;  // to the averager, where the program calls it
   bool has_momentum = false;  // of 1: a step subtracts the sum of a parameter's gradients so far
   int restart = 0;         // all objects are saved, made anew and loaded before this step; 0: never
   std::vector<int> sizes;  // elements of each parameter; empty: one of one element
@@ -54,6 +55,7 @@ struct Averaged {
         field("subgroup_size", &Averaged::subgroup_size, between(0, 1024)),
         field("bucket_cap_bytes", &Averaged::bucket_cap_bytes, at_least(0)),
         field("through_optimizer", &Averaged::through_optimizer),
+        field("given", &Averaged::given),
         field("has_momentum", &Averaged::has_momentum),
         field("restart", &Averaged::restart, between(0, 30)),
         field("sizes", &Averaged::sizes, between(1, 4096)),

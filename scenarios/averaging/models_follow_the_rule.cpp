@@ -158,9 +158,12 @@ rc::Gen<Averaged> cases() {
       set(&Averaged::start, inRange<int64_t>(0, 5)),
       set(&Averaged::subgroup_size, element(0, 2, 2, 3)),
       set(&Averaged::bucket_cap_bytes, element<int64_t>(0, 1, 40)),
-      set(&Averaged::through_optimizer), set(&Averaged::has_momentum),
-      set(&Averaged::restart, element(0, 1, 2, 3)), set(&Averaged::sizes, sizes),
-      set(&Averaged::dtypes, dtypes), set(&Averaged::lacking, element(0, 1, 1, 2)),
+      set(&Averaged::through_optimizer),
+      set(&Averaged::given,
+          element(AveragedThing::parameters, AveragedThing::module, AveragedThing::optimizer)),
+      set(&Averaged::has_momentum), set(&Averaged::restart, element(0, 1, 2, 3)),
+      set(&Averaged::sizes, sizes), set(&Averaged::dtypes, dtypes),
+      set(&Averaged::lacking, element(0, 1, 1, 2)),
       set(&Averaged::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(drawn, [](Averaged c) {
     if (largest_number(c) > std::ldexp(1.0, 24)) c.dtypes.clear();  // they would round
@@ -193,7 +196,8 @@ Scenario models_follow_the_rule() {
       .usual_mistake = "averaging before the optimizer's step, or counting the warm-up otherwise "
                        "on one level than on another.",
       .tags = {"averaging", "hooks"},
-      .must_catch = {"average_of_models_summed", "averages_parameters_without_a_gradient",
+      .must_catch = {"average_of_models_summed", "averager_takes_the_first_group_alone",
+                     "averager_takes_no_submodules", "averages_parameters_without_a_gradient",
                      "averaging_begins_in_the_warmup", "averaging_step_forgotten_by_a_restart",
                      "hierarchy_takes_the_shortest_period", "local_sgd_begins_a_pass_early",
                      "local_sgd_divides_by_the_world", "local_sgd_optimizer_left_unloaded"},
@@ -209,6 +213,15 @@ Scenario models_follow_the_rule() {
                  {"gradients averaged within subgroups", 0.1, uses_subgroups},
                  {"parameters without a gradient", 0.2,
                   [](const Averaged& c) { return c.lacking > 0 && parameter_count(c) > 1; }},
+                 {"an averager that is given a module", 0.04,
+                  [](const Averaged& c) {
+                    return !c.through_optimizer && c.given == AveragedThing::module;
+                  }},
+                 {"an averager that is given an optimizer of several param groups", 0.03,
+                  [](const Averaged& c) {
+                    return !c.through_optimizer && c.given == AveragedThing::optimizer &&
+                           parameter_count(c) > 1;
+                  }},
                  {"an optimizer with momentum", 0.2,
                   [](const Averaged& c) { return c.has_momentum; }},
                  {"a restart", 0.3,

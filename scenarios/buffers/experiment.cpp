@@ -3,6 +3,7 @@
 #include "harness/cases/generators.h"
 #include "harness/rank/tensors.h"
 #include "scenarios/cases/network.h"
+#include "scenarios/cases/options.h"
 
 #include <torch/torch.h>
 
@@ -61,9 +62,13 @@ Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
 
 }  // namespace
 
+int64_t message_bytes_of(const Stateful& c) {
+  return message_bytes(c.seed + c.forwards.size());
+}
+
 void train(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
            const std::function<at::Tensor(int forward)>& input) {
-  const auto replica = wrap(here, model, c.options);
+  const auto replica = wrap(here, model, in_messages(c.options, message_bytes_of(c)));
   const auto kinds = forwards_of(c);
   at::Tensor held;  // outputs whose backward has not run
   for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {

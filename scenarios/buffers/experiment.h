@@ -20,6 +20,9 @@ class Watched : public Model {
   std::function<void()> on_entry;
 };
 
+// The bytes of a message in which state travels; 0: the subject's own number.
+int64_t message_bytes_of(const Stateful& c);
+
 // Wraps `model` and runs the case: buffers are recorded "before forward", "in forward", "after
 // forward" and "after backward"; each forward is a separate step.
 void train(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,

@@ -233,8 +233,8 @@ Scenario follow_rank_zero() {
                        "and discards the other ranks'.",
 
       .tags = {"core", "buffers"},
-      .must_catch = {"buffers_never_broadcast", "buffers_broadcast_after_forward",
-                     "broadcast_bumps_versions"},
+      .must_catch = {"buffers_beyond_a_message_stay", "buffers_never_broadcast",
+                     "buffers_broadcast_after_forward", "broadcast_bumps_versions"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = held_back,
@@ -244,6 +244,10 @@ Scenario follow_rank_zero() {
                  buffers::backward_changes_no_buffer},
       .judges_each_step = true,
       .labels = {{"three ranks and more", 0.25, has_three_ranks<Stateful>},
+                 {"buffers that are broadcast in small messages", 0.12,
+                  [](const Stateful& c) {
+                    return c.options.broadcast_buffers && buffers::message_bytes_of(c) > 0;
+                  }},
                  {"batches of unequal size", 0.03, has_unequal_batches},
                  {"buffers that are broadcast", 0.25,
                   [](const Stateful& c) { return c.options.broadcast_buffers; }},

@@ -48,6 +48,9 @@ int64_t reduced(ReductionKind reduction, int64_t a, int64_t b) {
   if (reduction == ReductionKind::product) return a * b;
   if (reduction == ReductionKind::min) return std::min(a, b);
   if (reduction == ReductionKind::max) return std::max(a, b);
+  if (reduction == ReductionKind::band) return a & b;
+  if (reduction == ReductionKind::bor) return a | b;
+  if (reduction == ReductionKind::bxor) return a ^ b;
   return a + b;
 }
 
@@ -108,8 +111,15 @@ bool is_floating(const Call& call) {
   return call.dtype == Dtype::complex64 || traits_of(call.dtype).precision_bits > 0;
 }
 
+bool is_bitwise(const Call& call) {
+  return reduces(call) &&
+         (call.reduction == ReductionKind::band || call.reduction == ReductionKind::bor ||
+          call.reduction == ReductionKind::bxor);
+}
+
 bool is_refused(const Call& call) {
   if (!reduces(call)) return false;
+  if (is_bitwise(call) && is_floating(call)) return true;
   if (call.dtype == Dtype::bool_)
     return call.reduction == ReductionKind::sum || call.reduction == ReductionKind::product ||
            call.reduction == ReductionKind::avg;
@@ -200,7 +210,8 @@ Explanations mistakes_of(const Called& c, size_t number) {
           {"written_everywhere", "the reduction, which is the destination's alone"},
           everywhere(call.reduction)));
     for (const auto other :
-         {ReductionKind::sum, ReductionKind::product, ReductionKind::min, ReductionKind::max})
+         {ReductionKind::sum, ReductionKind::product, ReductionKind::min, ReductionKind::max,
+          ReductionKind::band, ReductionKind::bor, ReductionKind::bxor})
       if (call.reduction != other && call.dtype != Dtype::bool_ && call.dtype != Dtype::complex64)
         out.push_back(
             recorded_instead({"another_reduction", "the " + word_of(other)}, everywhere(other)));

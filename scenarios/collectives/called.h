@@ -44,10 +44,14 @@ struct Call {
 struct Called {
   WorldSpec world;
   std::vector<Call> calls;  // empty: one all_reduce
+  // This rank, modulo the world's size, makes one more call, of the last one's kind, only once its
+  // peers have given up waiting for it, as the call's timeout says; -1: none.
+  int late = -1;
   uint64_t seed = 0;
   auto operator<=>(const Called&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Called::world), field("calls", &Called::calls),
+                      field("late", &Called::late, between(-1, 63)),
                       field("seed", &Called::seed, {}, Cost::numbers)};
   }
 };
@@ -58,6 +62,7 @@ std::vector<Call> calls_of(const Called& c);
 bool reduces(const Call& call);
 bool gathers(const Call& call);
 bool is_floating(const Call& call);
+bool is_bitwise(const Call& call);     // a reduction of bits, of whole numbers and bools
 bool moves_numbers(const Call& call);  // or only waits
 
 // The ranks that take part, ascending, whether they have a group of their own, and which of them is

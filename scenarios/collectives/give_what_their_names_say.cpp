@@ -13,6 +13,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/waits.h"
 #include "scenarios/collectives/called.h"
 
 #include <torch/torch.h>
@@ -24,6 +25,9 @@ namespace {
 
 using namespace collectives;
 
+constexpr const char* kLate = "after the late rank";
+constexpr int64_t kTimeoutMs = 400;
+
 // The same values in the layout of the case, on the device of the rank.
 at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device& device) {
   const auto options = values.options().device(device);
@@ -32,6 +36,27 @@ at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device
     out = at::zeros({call.rows, 2 * kColumns}, options).slice(1, 0, {}, 2);
   if (call.layout == Layout::transposed) out = at::zeros({kColumns, call.rows}, options).t();
   return out.copy_(values);
+}
+
+int late_rank(const Called& c) {
+  return c.late < 0 || c.world.size == 1 ? -1 : c.late % c.world.size;
+}
+
+void wait_for_the_late_rank(const Called& c, RankContext& here) {
+  refuse_where_the_simulation_waits(here, "the end of its timeout");
+  const auto kind = calls_of(c).back().kind;
+  here.enter(static_cast<int>(calls_of(c).size()), kLate);
+  const auto call = [&](const auto& wait) {
+    ProgramCollective sent{.kind = kind,
+                           .tensor = at::ones({1}, at::TensorOptions().device(here.device())),
+                           .parts = {},
+                           .timeout_ms = kTimeoutMs,
+                           .beforehand = wait};
+    if (kind == CollectiveKind::scatter && here.rank() == 0)
+      sent.parts.assign(static_cast<size_t>(here.size()), sent.tensor);
+    collective(here, sent);
+  };
+  record_wait_for(late_rank(c), kTimeoutMs, call, here);
 }
 
 void program(const Called& c, RankContext& here) {
@@ -69,6 +94,7 @@ void program(const Called& c, RankContext& here) {
           as_recorded(received.empty() ? at::zeros({0}, sent.tensor.options().device(at::kCPU))
                                        : at::stack(received).cpu()));
   }
+  if (late_rank(c) >= 0) wait_for_the_late_rank(c, here);
 }
 
 Findings tensors_hold_what_was_received(const Called& c, const History& h) {
@@ -91,6 +117,12 @@ Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
            .expected = expected_gathers(c, number)});
   return equal("A gather must return every rank's tensor, in rank order, to those that receive",
                rows);
+}
+
+Findings a_call_waits_as_long_as_it_says(const Called& c, const History& h) {
+  if (late_rank(c) < 0) return {};
+  return gave_up_in_time("A call must wait for a late rank as long as its own timeout says",
+                         {static_cast<int>(calls_of(c).size()), kLate}, h);
 }
 
 // A rank that passed it alone would have sent nothing.
@@ -121,6 +153,14 @@ std::vector<Called> each_alone() {
                        .seed = 1});
   all.push_back(
       {.world = {.size = 3}, .calls = {{.members = 3, .groups_before = 1, .rows = 3}}, .seed = 1});
+  for (const auto reduction : {ReductionKind::band, ReductionKind::bor, ReductionKind::bxor})
+    for (const auto dtype : {Dtype::int64, Dtype::bool_})
+      all.push_back({.world = {.size = 3},
+                     .calls = {{.reduction = reduction, .rows = 9, .dtype = dtype}},
+                     .seed = 1});
+  for (const auto kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                          CollectiveKind::gather, CollectiveKind::barrier})
+    all.push_back({.world = {.size = 2}, .calls = {{.kind = kind}}, .late = 1, .seed = 1});
   return all;
 }
 
@@ -135,7 +175,8 @@ rc::Gen<Called> cases() {
                                         CollectiveKind::barrier)),
           gen::set(&Call::reduction,
                    element(ReductionKind::sum, ReductionKind::avg, ReductionKind::product,
-                           ReductionKind::min, ReductionKind::max)),
+                           ReductionKind::min, ReductionKind::max, ReductionKind::band,
+                           ReductionKind::bor, ReductionKind::bxor)),
           gen::set(&Call::root, inRange(0, 6)),
           gen::set(&Call::members,
                    rc::gen::weightedOneOf<int>({{2, rc::gen::just(0)}, {1, inRange(1, 64)}})),
@@ -155,9 +196,11 @@ rc::Gen<Called> cases() {
         return call;
       });
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 3, 3, 4, 6)));
-  return gen::build<Called>(gen::set(&Called::world, world),
-                            gen::set(&Called::calls, gen::lists(1, 5, call)),
-                            gen::set(&Called::seed, inRange<uint64_t>(0, 1 << 20)));
+  return gen::build<Called>(
+      gen::set(&Called::world, world), gen::set(&Called::calls, gen::lists(1, 5, call)),
+      gen::set(&Called::late,
+               rc::gen::weightedOneOf<int>({{7, rc::gen::just(-1)}, {1, inRange(0, 6)}})),
+      gen::set(&Called::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
 bool has_call(const Called& c, bool (*is)(const Called&, const Call&)) {
@@ -178,14 +221,16 @@ Scenario give_what_their_names_say() {
       .in_full =
           "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
           "rank what their names say, in its own tensor, and leave the others' alone; a barrier "
-          "waits; and a group of some ranks does so for these.",
+          "waits; and a group of some ranks does so for these. A call waits as long as its own "
+          "timeout says.",
       .exactness = "bit-equal",
       .source = "torch.distributed; train/collectives.h",
-      .not_covered = "bitwise reductions, ranks that disagree",
+      .not_covered = "ranks that disagree",
       .usual_mistake = "reading the tensor of a reduce on a rank that is not its destination.",
       .tags = {"core", "collectives"},
       .must_catch = {"barrier_passes_alone", "broadcast_of_a_program_from_rank_zero",
-                     "complex_reduce_writes_everywhere", "gather_in_another_order",
+                     "call_waits_as_long_as_its_group", "complex_reduce_writes_everywhere",
+                     "exclusive_or_taken_for_or", "gather_in_another_order",
                      "new_group_takes_the_order_given", "received_into_a_copy",
                      "reduce_writes_everywhere"},
       .draws = 80,
@@ -194,7 +239,8 @@ Scenario give_what_their_names_say() {
       .cases = cases(),
       .precondition = why_not_called,
       .program = program,
-      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor, barriers_wait},
+      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor, barriers_wait,
+                 a_call_waits_as_long_as_it_says},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Called>},
                  {"a root that is not rank 0", 0.35,
                   [](const Called& c) { return has_call(c, has_another_root); }},
@@ -223,6 +269,13 @@ Scenario give_what_their_names_say() {
                     return has_call(
                         c, [](const Called&, const Call& call) { return !moves_numbers(call); });
                   }},
+                 {"a reduction of bits", 0.05,
+                  [](const Called& c) {
+                    return has_call(
+                        c, [](const Called&, const Call& call) { return is_bitwise(call); });
+                  }},
+                 {"a rank that its peers do not wait for", 0.01,
+                  [](const Called& c) { return late_rank(c) >= 0; }},
                  {"whole numbers and bools", 0.3,
                   [](const Called& c) {
                     return has_call(

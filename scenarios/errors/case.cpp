@@ -63,8 +63,9 @@ bool begins_anew(const Erring& c) {
   const auto kind = c.mistake.kind;
   if (kind == MistakeKind::late) return !is_of_all_ranks(c);
   return kind == MistakeKind::throw_in_forward || kind == MistakeKind::frozen ||
-         kind == MistakeKind::converted || kind == MistakeKind::registered ||
-         kind == MistakeKind::reported || kind == MistakeKind::forward_in_backward;
+         kind == MistakeKind::converted || kind == MistakeKind::unhooked ||
+         kind == MistakeKind::registered || kind == MistakeKind::reported ||
+         kind == MistakeKind::forward_in_backward;
 }
 
 bool leaves_peers_waiting(const Erring& c) {

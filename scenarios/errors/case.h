@@ -43,6 +43,7 @@ enum class MistakeKind {
   throw_in_forward,     // its function throws there; these ranks skip the pass
   frozen,               // it is, before the forward
   converted,            // likewise
+  unhooked,             // the replica's hooks of autograd are removed before it
   registered,           // a further parameter, "late", is registered before the forward
   reported,             // the rank reports a failure before the forward
   forward_in_backward,  // its function calls the replica

@@ -53,6 +53,8 @@ std::string own_word(const Erring& c, int rank) {
   if (kind == MistakeKind::forward_in_backward) return "the backward pass before this is not over";
   if (kind == MistakeKind::registered)
     return "parameter 'late' was registered after the module was wrapped";
+  if (kind == MistakeKind::unhooked)
+    return "remove_autograd_hooks() was called; wrap the module again";
   return "parameter '" + name_of(p) + "' was " + word_of(kind);
 }
 

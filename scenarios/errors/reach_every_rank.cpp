@@ -27,9 +27,9 @@ std::vector<Erring> every_small_one() {
   std::vector<Erring> all;
   for (const int world : {2, 3})
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
-      for (const auto kind :
-           {throw_in_backward, in_the_loss, dtype, sparse, twice, throw_in_forward, frozen,
-            converted, registered, reported, forward_in_backward, forward_twice, skipped, late})
+      for (const auto kind : {throw_in_backward, in_the_loss, dtype, sparse, twice,
+                              throw_in_forward, frozen, converted, unhooked, registered, reported,
+                              forward_in_backward, forward_twice, skipped, late})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
             all.push_back({.world = {.size = world},
@@ -66,7 +66,7 @@ Scenario reach_every_rank() {
       .tags = {"errors", "failures"},
       .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
                      "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
-                     "steps_not_compared", "usage_error_unposted"},
+                     "removed_hooks_go_unnoticed", "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
@@ -86,6 +86,8 @@ Scenario reach_every_rank() {
                     return is(c, MistakeKind::in_the_loss) || is(c, MistakeKind::dtype) ||
                            is(c, MistakeKind::sparse) || is(c, MistakeKind::twice);
                   }},
+                 {"hooks that are removed", 0.015,
+                  [](const Erring& c) { return is(c, MistakeKind::unhooked); }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"calls after the end", 0.08,
                   [](const Erring& c) {

@@ -195,6 +195,7 @@ class Runner {
     if (c_.mistake.kind == MistakeKind::frozen) mistaken().set_requires_grad(false);
     if (c_.mistake.kind == MistakeKind::converted)
       mistaken().set_data(mistaken().detach().to(other));
+    if (c_.mistake.kind == MistakeKind::unhooked) replica_->remove_autograd_hooks();
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
     if (c_.mistake.kind == MistakeKind::dtype) {
       const auto& before = mistaken().grad();

@@ -16,14 +16,7 @@ namespace lockstep::scenarios::hooks {
 
 namespace {
 
-constexpr const char *kAfterBackward = "after backward", *kWrapped = "wrapped";
 constexpr int64_t kLargestAverage = 4;  // of exact gradients, before the sum
-
-std::vector<int64_t> shape_of(const Size& size) {
-  if (size.columns == 0) return {size.rows};
-  if (has_several_axes(size)) return {size.rows, size.columns / size.depth, size.depth};
-  return {size.rows, size.columns};
-}
 
 int64_t numel(const Size& size) {
   return static_cast<int64_t>(size.rows) * std::max(size.columns, 1);
@@ -52,32 +45,13 @@ at::Tensor falling(const Hooked& c, const Size& size, size_t parameter) {
   return sum;
 }
 
-// forward takes the gradients of all parameters, one after the other.
-class Prescribed : public Model {
- public:
-  explicit Prescribed(const Hooked& c) {
-    for (size_t p = 0; p < parameter_count(c); ++p)
-      weights_.push_back(register_parameter(
-          name_of(p), torch::ones(shape_of(size_of(c, p)), torch::dtype(dtype_of(c)))));
-  }
-
-  at::Tensor forward(const at::Tensor& input) override {
-    at::Tensor loss;
-    int64_t offset = 0;
-    for (const auto& weight : weights_) {
-      const auto gradient = input.narrow(0, offset, weight.numel()).view(weight.sizes());
-      const auto term = (weight * gradient).sum();
-      loss = loss.defined() ? loss + term : term;
-      offset += weight.numel();
-    }
-    return loss;
-  }
-
- private:
-  std::vector<at::Tensor> weights_;
-};
-
 }  // namespace
+
+std::vector<int64_t> shape_of(const Size& size) {
+  if (size.columns == 0) return {size.rows};
+  if (has_several_axes(size)) return {size.rows, size.columns / size.depth, size.depth};
+  return {size.rows, size.columns};
+}
 
 Size size_of(const Hooked& c, size_t parameter) {
   return c.sizes.empty() ? Size() : c.sizes[parameter];
@@ -158,6 +132,11 @@ int magnitude_log2_max(const Hooked& c) {
   return sent == Dtype::float16 || c.dtype == Dtype::float16 ? kHalf : kSingle;
 }
 
+bool has_another_seed(const Hooked& c) {
+  return c.hook.kind == HookKind::power_sgd && c.hook.random_seed > 0 && !has_join(c) &&
+         c.reload == 0 && c.steps > c.hook.start;
+}
+
 bool compresses(HookKind kind) {
   return kind == HookKind::fp16_compress || kind == HookKind::bf16_compress;
 }
@@ -194,84 +173,6 @@ std::string why_rounded_twice(const Hooked& c) {
   return twice || (is_half(c.dtype) && sent_dtype(c) != c.dtype)
              ? "gradients are rounded to two dtypes of 16 bits"
              : "";
-}
-
-namespace {
-
-class Training {
- public:
-  Training(const Hooked& c, RankContext& here)
-      : c_(c), here_(here), model_(std::make_shared<Prescribed>(c)), options_(c.options) {
-    options_.hook = c.hook;
-    replica_ = wrap(here, model_, options_);
-  }
-
-  void run() {
-    const auto steps = [&] {
-      for (int step = 0; step < c_.steps; ++step)
-        if (has_input(c_, step, here_.rank())) train(step);
-    };
-    here_.enter(0, kWrapped);
-    const auto log = replica_->log();
-    here_.record("named hooks", std::vector<int64_t>{!log || !log->comm_hook.empty()});
-    if (!has_join(c_)) return steps();
-    replica_->join(c_.divisor, steps);
-    record_steps_without_inputs();
-  }
-
- private:
-  void train(int step) {
-    if (step > 0 && step == c_.reload) {
-      const auto saved = replica_->save_hook();
-      replica_.reset();
-      replica_ = wrap(here_, model_, options_);
-      replica_->load_hook(saved);
-    }
-    model_->zero_grad();
-    std::vector<at::Tensor> gradients;
-    for (size_t p = 0; p < parameter_count(c_); ++p)
-      gradients.push_back(gradient_of(c_, step, here_.rank(), p).view({-1}));
-    here_.enter(step, "forward");
-    const auto loss = replica_->forward(at::cat(gradients));
-    here_.enter(step, "backward");
-    replica_->backward(loss);
-    here_.enter(step, kAfterBackward);
-    for (const auto& parameter : model_->named_parameters())
-      here_.record(parameter.key(), gradient_or_nothing(parameter.value()));
-    record_left_out(step);
-  }
-
-  void record_left_out(int step) {
-    if (c_.hook.kind != HookKind::power_sgd) return;
-    here_.enter(step, kLeftOut);
-    for (const auto& parameter : model_->named_parameters()) {
-      const auto left_out = replica_->left_out(parameter.value());
-      if (left_out.defined()) here_.record(parameter.key(), left_out);
-    }
-  }
-
-  void record_steps_without_inputs() {
-    const int steps = steps_of(c_);
-    for (int step = 0; step < steps; ++step) {
-      if (has_input(c_, step, here_.rank())) continue;
-      here_.enter(step, kAfterBackward);
-      for (size_t p = 0; p < parameter_count(c_); ++p)
-        here_.record(name_of(p), torch::empty({0}, dtype_of(c_)));
-    }
-    if (steps > 0 && !has_input(c_, steps - 1, here_.rank())) record_left_out(steps - 1);
-  }
-
-  const Hooked& c_;
-  RankContext& here_;
-  const std::shared_ptr<Prescribed> model_;
-  WrapOptions options_;
-  std::unique_ptr<Replica> replica_;
-};
-
-}  // namespace
-
-void program(const Hooked& c, RankContext& here) {
-  Training(c, here).run();
 }
 
 Findings the_log_names_the_hook(const Hooked&, const History& h) {

@@ -71,6 +71,7 @@ struct Hooked {
   }
 };
 
+std::vector<int64_t> shape_of(const Size& size);
 Size size_of(const Hooked& c, size_t parameter);
 int64_t elements_of(const Hooked& c);   // of all parameters
 std::string name_of(size_t parameter);  // "w0"
@@ -107,8 +108,18 @@ std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter);
 // rounded twice; for such a case there is no reference.
 std::string why_rounded_twice(const Hooked& c);
 
+constexpr const char *kAfterBackward = "after backward", *kWrapped = "wrapped";
+
 // The phase of the records of what PowerSGD keeps back.
 constexpr const char* kLeftOut = "left out";
+
+// In the phase kCounted ranks record how many elements PowerSGD has sent, and in place of how many,
+// once the steps are over; nothing of a subject that does not say.
+constexpr const char *kCounted = "counted", *kSent = "sent";
+
+// Whether a second training, of the first step that is approximated, follows, whose hook has the
+// next random seed; its records are those of step `steps`.
+bool has_another_seed(const Hooked& c);
 
 // In the phase "after backward" of a step each rank that has an input in it records its gradients,
 // the others nothing(). In kLeftOut they record what a hook keeps; in the last step all do, after

@@ -26,7 +26,9 @@ double share_in(const Hooked& c, int step) {
 
 bool approximates(const Hooked& c, size_t p) {
   const auto size = size_of(c, p);
-  return (size.rows + size.columns) * c.hook.matrix_rank < int64_t{size.rows} * size.columns;
+  const auto sent = static_cast<double>((size.rows + size.columns) * c.hook.matrix_rank);
+  const auto rate = std::ldexp(1.0, static_cast<int>(c.hook.compression_log2));
+  return sent * rate < static_cast<double>(int64_t{size.rows} * size.columns);
 }
 
 double roundoff(const Hooked& c) {

@@ -135,7 +135,10 @@ rc::Gen<Hooked> approximating() {
       set(&HookOptions::around, around()), set(&HookOptions::matrix_rank, inRange(1, 5)),
       set(&HookOptions::start, weightedElement<int64_t>({{3, 0}, {1, 1}, {2, 2}})),
       set(&HookOptions::use_error_feedback, weightedElement<bool>({{2, true}, {1, false}})),
-      set(&HookOptions::warm_start, weightedElement<bool>({{2, true}, {1, false}})));
+      set(&HookOptions::warm_start, weightedElement<bool>({{2, true}, {1, false}})),
+      set(&HookOptions::compression_log2,
+          weightedElement<int64_t>({{4, 0}, {1, 1}, {1, 2}, {1, -1}, {1, -3}, {1, -8}})),
+      set(&HookOptions::random_seed, element<int64_t>(0, 0, 1, 2, 1 << 20)));
   const auto shapes = weightedOneOf<Size>({{1, sizes(inRange(1, 9), rc::gen::just(0))},
                                            {3, sizes(inRange(2, 20), inRange(2, 20))},
                                            {1, sizes(inRange(20, 50), inRange(3, 30))}});
@@ -143,6 +146,11 @@ rc::Gen<Hooked> approximating() {
     // To converge, or so that some steps are approximated.
     c.steps = static_cast<int>(c.hook.start) + (c.is_constant ? kStepsToConverge : c.steps);
     if (c.is_constant) c.inputs.clear();
+    // A rate below 1 lets a matrix be approximated by more columns than it has.
+    if (auto& first = c.sizes.front(); c.hook.compression_log2 < 0 && first.columns > 0) {
+      first.columns = 2;
+      ++c.hook.matrix_rank;
+    }
     for (auto& each : c.inputs) each += static_cast<int>(c.hook.start);
     if (c.seed % 2 == 0 && !has_join(c))
       c.reload = static_cast<int>(c.seed / 2 % static_cast<uint64_t>(c.steps));
@@ -177,6 +185,19 @@ std::vector<Hooked> every_approximating() {
                      .values = Values::real,
                      .inputs = {1, 4, 3},
                      .divisor = divisor,
+                     .seed = 1});
+  // Rates under which a matrix is just not approximated, and one is that saves nothing.
+  for (const int64_t rate : {2, -3})
+    for (const int reload : {0, 2})
+      all.push_back({.world = {.size = 2},
+                     .steps = 3,
+                     .hook = {.kind = HookKind::power_sgd,
+                              .matrix_rank = 3,
+                              .compression_log2 = rate,
+                              .random_seed = reload == 0 ? 1 : 0},
+                     .sizes = {{8, 6}, {7, 2}, {2, 7}},
+                     .values = Values::real,
+                     .reload = reload,
                      .seed = 1});
   return all;
 }

@@ -20,6 +20,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep::scenarios::hooks_power_sgd_conserves {
@@ -103,16 +104,20 @@ Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
   });
 }
 
+bool keeps_back(const Hooked& c, const History& h, int step, size_t p) {
+  size_t first = 0;
+  while (!has_input(c, step, static_cast<int>(first))) ++first;
+  return std::ranges::any_of(h.ranks()[first].events, [&](const Event& event) {
+    const auto* const seen = std::get_if<Observation>(&event.what);
+    return seen != nullptr && event.at == Moment{step, kLeftOut} && seen->name == name_of(p);
+  });
+}
+
 // A hook that keeps nothing back in a step that approximates still averages all, as before it.
 Findings it_begins_as_asked(const Hooked& c, const History& h) {
   if (!c.hook.use_error_feedback) return {};
   return of_each_step(c, [&](int step, size_t p) -> Findings {
-    size_t first = 0;
-    while (!has_input(c, step, static_cast<int>(first))) ++first;
-    for (const auto& event : h.ranks()[first].events)
-      if (const auto* seen = std::get_if<Observation>(&event.what);
-          seen && event.at == Moment{step, kLeftOut} && seen->name == name_of(p))
-        return {};
+    if (keeps_back(c, h, step, p)) return {};
     return {{"PowerSGD must approximate from its first step on, and keep what it leaves out",
              "began_late", "step " + std::to_string(step) + ", " + name_of(p),
              name_of(p) + ": it keeps nothing back in step " + std::to_string(step) +
@@ -150,6 +155,7 @@ Findings it_finds_the_best(const Hooked& c, const History& h) {
     const int step = c.steps - 1;
     const auto s = step_of(c, h, step, step, p);
     const auto values = at::linalg_svdvals(s.wanted);
+    if (c.hook.matrix_rank >= values.numel()) continue;  // then nothing is left out
     const auto last = values[c.hook.matrix_rank - 1].item<double>();
     const auto rest = values.slice(0, c.hook.matrix_rank);
     if (!(rest[0].item<double>() * 2 <= last)) continue;
@@ -172,12 +178,50 @@ Findings the_others_are_averages(const Hooked& c, const History& h) {
       if (approximates(c, p) && step >= c.hook.start) continue;
       const auto own = received_matrices(c, step, p);
       const double bits = is_wide(c) ? roundoff(c) : std::ldexp(1.0, -8);
-      const auto bound = average_size(own) * (bits * 2 * (c.world.size + 1)) + std::ldexp(1.0, -23);
+      auto sizes = average_size(own);
+      // PyTorch's keeps back of an average, too, by what it differs from the rank's own gradients.
+      for (int s = step - 1; s >= c.hook.start && keeps_back(c, h, s, p); --s)
+        sizes = sizes + average_size(received_matrices(c, s, p)) * 2;
+      const auto bound = sizes * (bits * 2 * (c.world.size + 1)) + std::ldexp(1.0, -23);
       out += within({"A gradient that PowerSGD does not approximate must be the average",
                      "not_the_average", "", ""},
                     "the average", applied(c, h, step, p) - average(own), bound, step, p);
     }
   return out;
+}
+
+// A matrix whose columns P spans is applied whole, whatever the numbers were.
+Findings another_seed_draws_other_numbers(const Hooked& c, const History& h) {
+  if (!has_another_seed(c) || !is_wide(c) || c.is_constant || c.values != Values::real) return {};
+  const int step = static_cast<int>(c.hook.start);
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    const auto size = size_of(c, p);
+    if (!approximates(c, p) || c.hook.matrix_rank >= std::min(size.rows, size.columns)) continue;
+    if (!at::equal(applied(c, h, step, p), applied(c, h, c.steps, p))) continue;
+    return {{"PowerSGD must draw the numbers that it begins with by its random seed",
+             "random_seed_ignored", "step " + std::to_string(step) + ", " + name_of(p),
+             name_of(p) + ": hooks with random_seed " + std::to_string(c.hook.random_seed) +
+                 " and " + std::to_string(c.hook.random_seed + 1) + " apply the same bits"}};
+  }
+  return {};
+}
+
+// Elements of what the hook has before a step, and of what it sends in place of them.
+Findings it_counts_what_it_sends(const Hooked& c, const History& h) {
+  if (has_join(c) || c.reload > 0) return {};
+  int64_t before = 0, after = 0;
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    const int64_t rows = size_of(c, p).rows, columns = size_of(c, p).columns;
+    const int64_t all = rows * std::max<int64_t>(columns, 1);
+    before += all;
+    after +=
+        approximates(c, p) ? (rows + columns) * std::min({c.hook.matrix_rank, rows, columns}) : all;
+  }
+  const auto steps = std::max<int64_t>(c.steps - c.hook.start, 0);
+  const auto row = h.row({c.steps, kCounted}, kSent);
+  if (row.by_rank.front().bytes.empty()) return {};  // a subject that does not say
+  return equal("PowerSGD must count the elements that it had, and those that it sent instead",
+               {{.row = row, .expected = {int64_values({before * steps, after * steps})}}});
 }
 
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
@@ -221,7 +265,8 @@ Scenario power_sgd_conserves() {
       .must_catch = {"hook_leaves_gradients_behind", "power_sgd_begins_cold",
                      "power_sgd_factors_of_one_rank", "power_sgd_keeps_a_view",
                      "power_sgd_loads_no_passes", "power_sgd_p_left_as_it_is",
-                     "power_sgd_matrices_alone", "power_sgd_q_summed",
+                     "power_sgd_compares_no_rate", "power_sgd_counts_the_larger_side",
+                     "power_sgd_ignores_its_seed", "power_sgd_matrices_alone", "power_sgd_q_summed",
                      "power_sgd_residual_never_added", "power_sgd_rounds_away",
                      "power_sgd_averages_over_the_world", "power_sgd_q_over_the_world",
                      "power_sgd_residual_of_a_full_world"},
@@ -233,7 +278,8 @@ Scenario power_sgd_conserves() {
       .program = program,
       .checks = {ranks_hold_the_same_bits, it_begins_as_asked, the_others_are_averages,
                  nothing_is_lost, what_is_applied_is_a_projection, its_rank_is_as_asked,
-                 it_finds_the_best, the_log_names_the_hook},
+                 it_finds_the_best, another_seed_draws_other_numbers, it_counts_what_it_sends,
+                 the_log_names_the_hook},
       .labels =
           {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
            {"an approximated gradient", 0.45, has_approximated},
@@ -254,6 +300,24 @@ Scenario power_sgd_conserves() {
            {"ranks without inputs", 0.1, has_uneven_inputs},
            {"a divisor of those that have inputs", 0.04,
             [](const Hooked& c) { return has_uneven_inputs(c) && c.divisor == JoinKind::live; }},
+           {"a rate under which a matrix is not approximated", 0.08,
+            [](const Hooked& c) {
+              auto at_one = c;
+              at_one.hook.compression_log2 = 0;
+              for (size_t p = 0; p < parameter_count(c); ++p)
+                if (!approximates(c, p) && approximates(at_one, p)) return true;
+              return false;
+            }},
+           {"a matrix that is approximated whole", 0.03,
+            [](const Hooked& c) {
+              for (size_t p = 0; p < parameter_count(c); ++p)
+                if (approximates(c, p) &&
+                    c.hook.matrix_rank > std::min(size_of(c, p).rows, size_of(c, p).columns))
+                  return steps_of(c) > c.hook.start;
+              return false;
+            }},
+           {"two random seeds", 0.1,
+            [](const Hooked& c) { return has_another_seed(c) && has_approximated(c); }},
            {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},
       .unused = {"hook.chunk"},
   });

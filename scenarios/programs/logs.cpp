@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::scenarios::programs {
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kArrivals = "prev_iteration_grad_ready_order_indices";
 constexpr const char* kSizes = "bucket_sizes";
-constexpr int64_t kNextBucket = -1;
+constexpr int64_t kNext = -1;
 
 const std::vector<std::string>& names() {
   static const std::vector<std::string> all{kSizes,
@@ -29,6 +30,7 @@ const std::vector<std::string>& names() {
                                             "world_size",
                                             "bucket_cap_bytes",
                                             "switches",
+                                            "dtypes",
                                             "times"};
   return all;
 }
@@ -37,7 +39,17 @@ std::vector<int64_t> listed(const reference::Buckets& buckets) {
   std::vector<int64_t> out;
   for (const auto& bucket : buckets) {
     for (const size_t each : bucket) out.push_back(static_cast<int64_t>(each));
-    out.push_back(kNextBucket);
+    out.push_back(kNext);
+  }
+  return out;
+}
+
+// The letters of names, one after the other.
+std::vector<int64_t> spelled(const auto& names) {
+  std::vector<int64_t> out;
+  for (const std::string& name : names) {
+    out.insert(out.end(), name.begin(), name.end());
+    out.push_back(kNext);
   }
   return out;
 }
@@ -77,6 +89,7 @@ std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
     for (const auto& each : log.switches) out.push_back(each.second ? 1 : 0);
     return out;
   }
+  if (name == "dtypes") return spelled(log.dtypes);
   if (name == "times") return {times_are_possible(log) ? 1 : 0};
   return {log.unused_parameter_size};
 }
@@ -226,6 +239,13 @@ FollowedLog::Values FollowedLog::expected(const Rank& rank, const std::string& n
   if (name == "switches")
     return List{c_.options.broadcast_buffers, c_.options.find_unused_parameters,
                 c_.options.gradient_as_bucket_view, /*has_sync_bn=*/0, c_.options.static_graph};
+  if (name == "dtypes") {
+    std::set<std::string> dtypes;
+    for (const auto& each : reduced_)
+      dtypes.emplace(
+          caffe2::TypeMeta::fromScalarType(static_cast<at::ScalarType>(each.kind)).name());
+    return spelled(dtypes);
+  }
   if (name == "times") return List{1};
   if (name == "num_parameter_tensors") return List{static_cast<int64_t>(reduced_.size())};
   if (name == "total_parameter_size_bytes") {

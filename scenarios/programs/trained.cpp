@@ -1,5 +1,6 @@
 #include "scenarios/programs/trained.h"
 
+#include "scenarios/cases/options.h"
 #include "scenarios/programs/lifecycle.h"
 #include "scenarios/programs/values.h"
 
@@ -54,7 +55,7 @@ Trained::~Trained() {
 
 std::unique_ptr<Replica> Trained::wrapped(const Group& group) const {
   const torch::AutoGradMode gradients(!c_.environment.wraps_without_gradients);
-  auto options = module_->options(c_.options);
+  auto options = in_messages(module_->options(c_.options), message_bytes(c_.seed));
   if (c_.hook == BucketHook::all_reduce) options.hook = HookOptions();
   if (c_.hook == BucketHook::gathered) options.hook = HookOptions{.kind = HookKind::gathered};
   return wrap(here_, module_, options, group);

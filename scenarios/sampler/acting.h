@@ -34,7 +34,10 @@ class Acting {
     if (step.act == ActKind::draw)
       return step.amount == 0 ? Samples() : sampler_->next(step.amount);
     if (step.act == ActKind::begin) sampler_->begin({});
-    if (step.act == ActKind::resize) sampler_->begin(length_ = step.amount);
+    if (step.act == ActKind::resize) {
+      sampler_->begin(step.amount);
+      length_ = step.amount;
+    }
     if (step.act == ActKind::epoch) sampler_->set_epoch(step.amount);
     if (step.act == ActKind::copy) {
       sampler_->go_on_with_a_copy();

@@ -20,6 +20,7 @@ class SamplerRules {
     if (step.act == ActKind::draw) return draw(step.amount);
     if (step.act == ActKind::begin) begin();
     if (step.act == ActKind::resize) {
+      if (step.amount == 0 && !c_.allow_empty) return kRefused;
       mine_.length = step.amount;
       begin();
     }
@@ -140,7 +141,8 @@ ShardOptions options_of(const Acts& c) {
           .constant_memory = is_computed(c),
           .seed = c.seed,
           .order = c.order,
-          .from_group = c.from_group};
+          .from_group = c.from_group,
+          .allow_empty = c.allow_empty};
 }
 
 ShardOptions others_of(const Acts& c, int64_t which, int rank) {

@@ -58,6 +58,7 @@ struct Acts {
   bool constant_memory = false;          // the shuffled order is computed place by place, where
   SampleOrder order = SampleOrder::own;  // it is the sampler's own
   bool from_group = false;
+  bool allow_empty = true;  // off: the sampler refuses a dataset of no samples
   int64_t seed = 0;
   auto operator<=>(const Acts&) const = default;
   static constexpr auto fields() {
@@ -70,6 +71,7 @@ struct Acts {
                       field("constant_memory", &Acts::constant_memory),
                       field("order", &Acts::order),
                       field("from_group", &Acts::from_group),
+                      field("allow_empty", &Acts::allow_empty),
                       field("seed", &Acts::seed, between(0, 1LL << 62), Cost::numbers)};
   }
 };

@@ -17,6 +17,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -187,7 +188,7 @@ rc::Gen<Acts> cases() {
       },
       act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
   const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 7)));
-  return gen::build<Acts>(
+  const auto drawn = gen::build<Acts>(
       gen::set(&Acts::world, world),
       gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),
       gen::set(&Acts::length, rc::gen::oneOf(inRange<int64_t>(0, 12), inRange<int64_t>(0, 60),
@@ -203,7 +204,18 @@ rc::Gen<Acts> cases() {
       gen::set(&Acts::from_group),
       gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
                                            inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
-                                           inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));
+                                           inRange<int64_t>((1LL << 62) - 8, 1LL << 62))),
+      gen::set(&Acts::allow_empty));
+  return gen::map(drawn, [](Acts c) {
+    c.allow_empty = c.allow_empty || c.length == 0;
+    for (auto& each : c.acts)
+      if (!c.allow_empty && each.act == resize && each.amount % 3 == 0) each.amount = 0;
+    return c;
+  });
+}
+
+std::string why_no_sampler(const Acts& c) {
+  return c.length == 0 && !c.allow_empty ? "a sampler of no samples is not made" : "";
 }
 
 }  // namespace
@@ -220,7 +232,7 @@ Scenario follows_its_program() {
       .usual_mistake = "saving the model and not the sampler: after a restart the epoch begins "
                        "again, and some samples are trained on twice.",
       .tags = {"sampler"},
-      .must_catch = {"loaded_position_overwritten_by_a_copy",
+      .must_catch = {"loaded_position_overwritten_by_a_copy", "refused_size_is_kept",
                      "sampler_begin_drops_the_loaded_position",
                      "sampler_computes_the_next_epochs_order",
                      "sampler_draws_one_order_of_a_program", "sampler_epoch_saved_for_the_pass",
@@ -232,6 +244,7 @@ Scenario follows_its_program() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = why_no_sampler,
       .program = program,
       .checks = {every_act_is_refused_where_it_should, every_act_draws_what_it_should,
                  the_default_generator_is_untouched},
@@ -261,6 +274,12 @@ Scenario follows_its_program() {
            {"two copies that draw", 0.15,
             [](const Acts& c) {
               return has_in_order(c, {ActKind::copy, ActKind::draw, ActKind::turn, ActKind::draw});
+            }},
+           {"a size of 0 that is refused", 0.06,
+            [](const Acts& c) {
+              return !c.allow_empty && std::ranges::any_of(c.acts, [](const Act& each) {
+                return each.act == ActKind::resize && each.amount == 0;
+              });
             }},
            {"a dataset that changes its size", 0.1,
             [](const Acts& c) {

@@ -158,6 +158,10 @@ class Wrapped : public Replica {
   void load_hook(const std::string& saved) override {
     lockstep::load_hook(*hook_, *ddp_->module, saved);
   }
+  std::optional<Sent> sent() const override {
+    return hook_ ? lockstep::sent(*hook_) : std::nullopt;
+  }
+  void remove_autograd_hooks() override { ddp_->remove_autograd_hooks(); }
   // A bucket's collective carries more than the gradients, the flag of ddp/reducer/pass_buckets.h;
   // where a hook has the bucket, the flag has one of its own.
   BucketLayout buckets() const override {

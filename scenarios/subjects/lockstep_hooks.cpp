@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <sstream>
 
 namespace lockstep {
@@ -47,12 +48,13 @@ std::shared_ptr<CommunicationHook> inner(const HookOptions& options, const Group
   if (options.kind == HookKind::noop) return noop_hook();
   if (options.kind == HookKind::quantize) return quantize_hook(options.chunk);
   if (options.kind == HookKind::power_sgd)
-    return std::make_shared<PowerSgd>(
-        PowerSgdOptions{.matrix_approximation_rank = options.matrix_rank,
-                        .start_power_sgd_iter = options.start,
-                        .min_compression_rate = 1.0,
-                        .use_error_feedback = options.use_error_feedback,
-                        .warm_start = options.warm_start});
+    return std::make_shared<PowerSgd>(PowerSgdOptions{
+        .matrix_approximation_rank = options.matrix_rank,
+        .start_power_sgd_iter = options.start,
+        .min_compression_rate = std::ldexp(1.0, static_cast<int>(options.compression_log2)),
+        .use_error_feedback = options.use_error_feedback,
+        .warm_start = options.warm_start,
+        .random_seed = static_cast<std::uint64_t>(options.random_seed)});
   if (options.kind == HookKind::gathered) return std::make_shared<Gathered>();
   if (options.kind == HookKind::own_work) return std::make_shared<OwnWork>(group);
   return all_reduce_hook();
@@ -73,9 +75,13 @@ class Around : public CommunicationHook {
   const std::shared_ptr<CommunicationHook> outer_, inner_;
 };
 
+PowerSgd* found_in(CommunicationHook& hook) {
+  const auto* const around = dynamic_cast<Around*>(&hook);
+  return around != nullptr ? found_in(around->inner()) : dynamic_cast<PowerSgd*>(&hook);
+}
+
 PowerSgd& power_sgd_of(CommunicationHook& hook) {
-  if (const auto* const around = dynamic_cast<Around*>(&hook)) return power_sgd_of(around->inner());
-  auto* const power_sgd = dynamic_cast<PowerSgd*>(&hook);
+  auto* const power_sgd = found_in(hook);
   if (power_sgd == nullptr) throw Unsupported("this communication hook keeps nothing");
   return *power_sgd;
 }
@@ -101,6 +107,13 @@ std::shared_ptr<CommunicationHook> hook_of(const LocalSgdOptions& options, const
 
 at::Tensor left_out(CommunicationHook& hook, const at::Tensor& parameter) {
   return power_sgd_of(hook).left_out(parameter);
+}
+
+std::optional<Replica::Sent> sent(CommunicationHook& hook) {
+  const auto* const power_sgd = found_in(hook);
+  if (power_sgd == nullptr) return {};
+  const auto [before, after] = power_sgd->sent();
+  return Replica::Sent{.before = before, .after = after};
 }
 
 std::string save_hook(CommunicationHook& hook, const torch::nn::Module& module) {

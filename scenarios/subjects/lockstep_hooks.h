@@ -5,6 +5,8 @@
 #include "harness/worlds/subject.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace lockstep {
 
@@ -15,6 +17,7 @@ std::shared_ptr<CommunicationHook> hook_of(const LocalSgdOptions& options, const
 
 // As Replica has them, of the hooks that hook_of() makes.
 at::Tensor left_out(CommunicationHook& hook, const at::Tensor& parameter);
+std::optional<Replica::Sent> sent(CommunicationHook& hook);
 std::string save_hook(CommunicationHook& hook, const torch::nn::Module& module);
 void load_hook(CommunicationHook& hook, const torch::nn::Module& module, const std::string& saved);
 

@@ -46,7 +46,7 @@ DistributedSampler sampler_of(const ShardOptions& options, RankContext& here) {
                                 .pad = options.pad,
                                 .order = order_of(options.order),
                                 .constant_memory = options.constant_memory,
-                                .allow_empty = true};
+                                .allow_empty = options.allow_empty};
   const auto length = static_cast<size_t>(options.length);
   if (options.from_group) return {length, *here.group(), own};
   own.num_replicas = options.ranks.value_or(here.size());
@@ -168,18 +168,23 @@ Checkpoints lockstep_checkpoints() {
 }
 
 std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& all) {
-  const std::map<ReductionKind, ReduceOp> reductions{{ReductionKind::sum, ReduceOp::SUM},
-                                                     {ReductionKind::avg, ReduceOp::AVG},
-                                                     {ReductionKind::product, ReduceOp::PRODUCT},
-                                                     {ReductionKind::min, ReduceOp::MIN},
-                                                     {ReductionKind::max, ReduceOp::MAX}};
+  const std::map<ReductionKind, ReduceOp> reductions{
+      {ReductionKind::sum, ReduceOp::SUM},         {ReductionKind::avg, ReduceOp::AVG},
+      {ReductionKind::product, ReduceOp::PRODUCT}, {ReductionKind::min, ReduceOp::MIN},
+      {ReductionKind::max, ReduceOp::MAX},         {ReductionKind::band, ReduceOp::BAND},
+      {ReductionKind::bor, ReduceOp::BOR},         {ReductionKind::bxor, ReduceOp::BXOR}};
   const GivesBack what_it_keeps(all);
   std::vector<Group> before;
   for (int i = 0; i < call.groups_before; ++i) before.push_back(new_group(all, call.ranks));
   const Group group = call.ranks.empty() ? all : new_group(all, call.ranks);
   if (!group) return {};
   const GivesBack what_its_group_keeps(group);
-  const CollectiveOptions options{.name = "of the program", .timeout = {}};
+  CollectiveOptions options{.name = "of the program", .timeout = {}};
+  if (call.beforehand) {
+    barrier(group, options);
+    call.beforehand();
+  }
+  if (call.timeout_ms) options.timeout = std::chrono::milliseconds(*call.timeout_ms);
   if (call.kind == CollectiveKind::all_gather) return all_gather(group, call.tensor, options);
   if (call.kind == CollectiveKind::gather) return gather(group, call.tensor, call.root, options);
   if (call.kind == CollectiveKind::broadcast) broadcast(group, call.tensor, call.root, options);

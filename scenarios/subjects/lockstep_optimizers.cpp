@@ -38,16 +38,44 @@ std::shared_ptr<ModelAverager> averager_of(const AveragingOptions& options, cons
   return std::make_shared<HierarchicalModelAverager>(group, out);
 }
 
+using torch::optim::OptimizerParamGroup;
+
+// Two param groups, where there are two parameters.
+std::vector<OptimizerParamGroup> groups_of(const std::vector<at::Tensor>& parameters) {
+  const auto middle = parameters.begin() + static_cast<std::ptrdiff_t>(parameters.size() / 2);
+  std::vector<OptimizerParamGroup> out;
+  for (const auto& part : {std::vector<at::Tensor>(parameters.begin(), middle),
+                           std::vector<at::Tensor>(middle, parameters.end())})
+    if (!part.empty()) out.emplace_back(part);
+  return out;
+}
+
+// A module of these parameters, all but the first in modules below it.
+class Holder : public torch::nn::Module {
+ public:
+  explicit Holder(const std::vector<at::Tensor>& parameters) {
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      const auto name = std::to_string(p);
+      auto below = std::make_shared<torch::nn::Module>();
+      (p == 0 ? this : below.get())->register_parameter("w" + name, parameters[p]);
+      if (p > 0) register_module("below" + name, below);
+    }
+  }
+};
+
 class Averaging : public AveragedSgd {
  public:
   Averaging(const std::vector<at::Tensor>& parameters, const Group& group,
             const AveragingOptions& options)
       : gives_back_(group),
         through_optimizer_(options.through_optimizer),
+        given_(options.given),
         parameters_(parameters),
-        optimizer_(std::make_shared<torch::optim::SGD>(
-                       parameters, torch::optim::SGDOptions(1.0).momentum(options.momentum)),
-                   averager_of(options, group)) {}
+        module_(parameters),
+        optimizer_(
+            std::make_shared<torch::optim::SGD>(
+                groups_of(parameters), torch::optim::SGDOptions(1.0).momentum(options.momentum)),
+            averager_of(options, group)) {}
 
   void step() override {
     if (through_optimizer_) {
@@ -55,7 +83,10 @@ class Averaging : public AveragedSgd {
       return;
     }
     optimizer_.optimizer().step();
-    optimizer_.averager().average_parameters(parameters_);
+    auto& averager = optimizer_.averager();
+    if (given_ == AveragedThing::parameters) averager.average_parameters(parameters_);
+    if (given_ == AveragedThing::module) averager.average_parameters(module_);
+    if (given_ == AveragedThing::optimizer) averager.average_parameters(optimizer_.optimizer());
   }
 
   std::string save() override {
@@ -72,7 +103,9 @@ class Averaging : public AveragedSgd {
  private:
   const GivesBack gives_back_;  // destroyed last
   const bool through_optimizer_;
+  const AveragedThing given_;
   const std::vector<at::Tensor> parameters_;
+  const Holder module_;
   PostLocalSgdOptimizer optimizer_;
 };
 

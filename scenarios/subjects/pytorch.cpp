@@ -224,6 +224,8 @@ Subject pytorch_subject() {
                 call.reduction == ReductionKind::sum || call.reduction == ReductionKind::avg;
             if (call.kind != CollectiveKind::all_reduce || !sums || !call.ranks.empty())
               throw Unsupported("of torch.distributed's collectives only sums are called");
+            if (call.timeout_ms)
+              throw Unsupported("torch.distributed's collectives wait as long as their group");
             // Over Gloo, too, which has no sums of bool and of int16.
             if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4)
               throw Unsupported("only contiguous tensors of 32 and 64 bits are given to PyTorch");

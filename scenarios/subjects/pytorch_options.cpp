@@ -54,7 +54,9 @@ pytorch::Values values_of(const HookOptions& options) {
           {"matrix_rank", options.matrix_rank},
           {"start", options.start},
           {"use_error_feedback", options.use_error_feedback},
-          {"warm_start", options.warm_start}};
+          {"warm_start", options.warm_start},
+          {"compression_log2", options.compression_log2},
+          {"random_seed", options.random_seed}};
 }
 
 }  // namespace lockstep

@@ -13,8 +13,13 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <variant>
+
 namespace lockstep::scenarios::unused_average_over_all_ranks {
 namespace {
+
+constexpr const char* kReduced = "buckets reduced";
 
 // One branch in three is unused on all ranks; each rank uses every second one of the others.
 bool is_used(const Training& c, int step, int rank, int branch) {
@@ -53,6 +58,9 @@ void program(const Training& c, RankContext& here) {
     replica->backward(loss);
     here.enter(step, "after backward");
     record_gradients(here, *model);
+    const auto log = replica->log();
+    here.record(kReduced,
+                log ? std::vector<int64_t>{log->num_buckets_reduced} : std::vector<int64_t>());
   }
 }
 
@@ -92,6 +100,54 @@ Findings users_and_others_hold_the_average(const Training& c, const History& h) 
                  rows);
   }
   return out;
+}
+
+// The one in force in the backward of a step.
+BucketLayout layout_in(const History& h, int step) {
+  BucketLayout layout;
+  for (const auto& event : h.ranks().front().events) {
+    if (event.at == Moment{step, "after backward"}) break;
+    if (const auto* const published = std::get_if<BucketLayout>(&event.what)) layout = *published;
+  }
+  return layout;
+}
+
+// Whether the ranks use the same branches in a step: they compare, and differing sets are sent.
+bool all_use_the_same(const Training& c, int step) {
+  for (int branch = 0; branch < c.network.branches; ++branch)
+    for (int rank = 1; rank < c.world.size; ++rank)
+      if (is_used(c, step, rank, branch) != is_used(c, step, 0, branch)) return false;
+  return true;
+}
+
+bool has_unused_branch(const Training& c, int step) {
+  for (int branch = 0; branch < c.network.branches; ++branch)
+    if (!is_used(c, step, 0, branch)) return true;
+  return false;
+}
+
+// The last bucket of a pass always travels. A static graph decides by its first pass.
+Findings what_nobody_uses_stays_at_home(const Training& c, const History& h) {
+  if (c.options.static_graph) return {};
+  std::vector<Comparison> rows;
+  for (int s = 0; s < c.steps; ++s) {
+    const auto row = h.row({s, "after backward"}, kReduced);
+    if (row.by_rank.front().bytes.empty()) return {};  // a subject that keeps no log
+    const bool skips = c.options.skip_all_reduce_unused_params && all_use_the_same(c, s);
+    const auto is_used_here = [&](const std::string& parameter) {
+      return is_used(c, s, 0, branch_of(parameter));
+    };
+    const auto buckets = layout_in(h, s).buckets;
+    int64_t count = 0;
+    for (size_t i = 0; i < buckets.size(); ++i)
+      count += !skips || i + 1 == buckets.size() ||
+               std::ranges::any_of(buckets[i].parameters, is_used_here);
+    rows.push_back({.row = row, .expected = {int64_values({count})}});
+  }
+  return equal(
+      "A bucket that no rank uses must stay at home where the options ask for it, and "
+      "every other one must travel",
+      rows);
 }
 
 std::string why_unused_are_refused(const Training& c) {
@@ -158,8 +214,9 @@ Scenario are_averaged_over_all_ranks() {
       .not_covered = "gradients that are kept from step to step, outputs left out of the loss",
       .usual_mistake = "dividing by the number of ranks that used the parameter.",
       .tags = {"gradients", "unused"},
-      .must_catch = {"unused_gradients_overwritten", "unused_skipped_unasked",
-                     "uses_noted_in_128_places", "users_read_from_64_counts"},
+      .must_catch = {"unused_buckets_travel_anyway", "unused_gradients_overwritten",
+                     "unused_skipped_unasked", "uses_noted_in_128_places",
+                     "users_read_from_64_counts"},
       .draws = 90,
       .start = {.world = {.size = 2},
                 .network = {.branches = 2},
@@ -168,12 +225,20 @@ Scenario are_averaged_over_all_ranks() {
       .cases = cases(),
       .precondition = why_unused_are_refused,
       .program = program,
-      .checks = {users_and_others_hold_the_average},
+      .checks = {users_and_others_hold_the_average, what_nobody_uses_stays_at_home},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
                  {"several buckets", 0.3, has_several_buckets},
                  {"66 parameters and more", 0.03,
                   [](const Training& c) { return c.network.branches >= 33; }},
                  {"a static graph", 0.1, [](const Training& c) { return c.options.static_graph; }},
+                 {"unused parameters that are skipped and not sent", 0.04,
+                  [](const Training& c) {
+                    if (!c.options.skip_all_reduce_unused_params || c.options.static_graph)
+                      return false;
+                    for (int s = 0; s < c.steps; ++s)
+                      if (all_use_the_same(c, s) && has_unused_branch(c, s)) return true;
+                    return false;
+                  }},
                  {"unused parameters that are found", 0.35,
                   [](const Training& c) { return c.options.find_unused_parameters; }},
                  {"unused parameters that are skipped", 0.15,

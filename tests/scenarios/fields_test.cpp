@@ -37,7 +37,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
         "environment.is_deterministic", "environment.wraps_without_gradients",
         "environment.threads", "returns_first"}},
       {"buffers.every_kind_is_followed", {"reassigned"}},
-      {"averaging.models_follow_the_rule", {"through_optimizer"}},
+      {"averaging.models_follow_the_rule", {"through_optimizer", "given"}},
       {"training.is_one_process", {"overflow.rank", "zero_in_place", "gradient_as_bucket_view"}},
       {"evaluation.counts_each_sample_once", {"batch_size", "with_gradients"}},
       {"join.joinables_are_shadowed", {"gradient_as_bucket_view"}},

@@ -34,6 +34,7 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 LINES_MAX = 300
 LONG_FILES = {
     "harness/cases/judge.cpp": "every kind of verdict, in its order of precedence",
+    "scenarios/hooks/power_sgd_conserves.cpp": "one claim, whose ten checks read beside each other",
     "scenarios/averaging/sharded_optimizer_is_the_whole.cpp": "a divided optimizer and a whole one side by side, and the checks of both",
     "tests/tidy/tidy.py": "one list of rules and of their exceptions",
     "scenarios/cases/expect.cpp": "the expected steps, and what each mistake in averaging leaves in their place",

@@ -32,11 +32,15 @@ class PowerSgd:
     def __init__(self, options, group, dtypes):
         if options["around"] != "none" or dtypes & {torch.float16, torch.bfloat16}:
             raise Refused("PyTorch's powerSGD_hook computes in half precision where gradients are, and keeps what that rounds to")
+        if options["compression_log2"] < 0:
+            raise Refused("PyTorch's powerSGD_hook approximates vectors too at a min_compression_rate below 1, and divides by the "
+                          "length of one that is zero")
         try:
             self.state = powerSGD_hook.PowerSGDState(
                 group, matrix_approximation_rank=options["matrix_rank"], start_powerSGD_iter=options["start"],
-                min_compression_rate=1.0, use_error_feedback=options["use_error_feedback"],
-                warm_start=options["warm_start"])
+                min_compression_rate=2.0 ** options["compression_log2"],
+                use_error_feedback=options["use_error_feedback"], warm_start=options["warm_start"],
+                random_seed=options["random_seed"])
         except ValueError as error:  # before it has communicated, on every rank
             raise Refused(f"PyTorch: {error}") from error
         self.places = {}  # (bucket, first element) by the parameter's id

@@ -1,6 +1,7 @@
 #include "scenarios/programs/draw/labels.h"
 
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/options.h"
 #include "scenarios/programs/actions.h"
 
 #include <algorithm>
@@ -76,6 +77,11 @@ bool has_penalty_beside_local(const ProgramSpec& c) {
 std::vector<Label<ProgramSpec>> labels() {
   return {
       {"three ranks and more", 0.2, has_three_ranks<ProgramSpec>},
+      {"a join whose state travels in small messages", 0.05,
+       [](const ProgramSpec& c) {
+         return message_bytes(c.seed) > 0 &&
+                has_step(c, [](const Step& step) { return step.op == Op::join; });
+       }},
       {"a window of no_sync", 0.2,
        [](const ProgramSpec& c) {
          return has_step(c, [](const Step& step) { return step.no_sync > 0; });

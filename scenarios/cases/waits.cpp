@@ -1,0 +1,48 @@
+#include "scenarios/cases/waits.h"
+
+#include "harness/base/values.h"
+#include "scenarios/cases/devices.h"
+#include "scenarios/cases/sentences.h"
+
+#include <chrono>
+#include <regex>
+
+namespace lockstep::scenarios {
+
+namespace {
+
+constexpr const char* kGaveUp = "gave up in time";
+constexpr int64_t kLateMs = 10'000;
+
+}  // namespace
+
+void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here) {
+  const auto key = [](int rank) { return "rank " + std::to_string(rank) + " has given up"; };
+  const auto once = [&] {
+    call([&] {
+      std::vector<std::string> peers;
+      for (int rank = 0; rank < here.size(); ++rank)
+        if (rank != late) peers.push_back(key(rank));
+      if (here.rank() == late) here.store()->wait(peers);
+    });
+  };
+  auto error = error_of(once);
+  // Where no host waits for a device, a later call finds the error.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLateMs);
+  while (here.rank() != late && !host_waits(here) && error.empty() &&
+         std::chrono::steady_clock::now() < end)
+    error = error_of(once);
+  if (here.rank() != late) here.store()->set(key(here.rank()), std::string("yes"));
+  int64_t waited = 0;  // as the error says
+  std::smatch found;
+  if (std::regex_search(error, found, std::regex("failed after ([0-9]+) ms")))
+    waited = std::stoll(found[1]);
+  const bool is_in_time = timeout_ms <= waited && waited < kLateMs;
+  here.record(kGaveUp, std::vector<int64_t>{here.rank() == late || is_in_time});
+}
+
+Findings gave_up_in_time(const char* rule, const Moment& at, const History& h) {
+  return equal(rule, {{.row = h.row(at, kGaveUp), .expected = {int64_values({1})}}});
+}
+
+}  // namespace lockstep::scenarios
