@@ -107,7 +107,7 @@ Findings tensors_hold_what_was_received(const Called& c, const History& h) {
   return equal("A rank's tensor must hold what the collective gives it, or be left alone", rows);
 }
 
-Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
+Findings gathers_return_all_tensors(const Called& c, const History& h) {
   std::vector<Comparison> rows;
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number)
@@ -119,7 +119,7 @@ Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
                rows);
 }
 
-Findings a_call_waits_as_long_as_it_says(const Called& c, const History& h) {
+Findings calls_end_in_time(const Called& c, const History& h) {
   if (late_rank(c) < 0) return {};
   return gave_up_in_time("A call must wait for a late rank as long as its own timeout says",
                          {static_cast<int>(calls_of(c).size()), kLate}, h);
@@ -239,8 +239,8 @@ Scenario give_what_their_names_say() {
       .cases = cases(),
       .precondition = why_not_called,
       .program = program,
-      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor, barriers_wait,
-                 a_call_waits_as_long_as_it_says},
+      .checks = {tensors_hold_what_was_received, gathers_return_all_tensors, barriers_wait,
+                 calls_end_in_time},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Called>},
                  {"a root that is not rank 0", 0.35,
                   [](const Called& c) { return has_call(c, has_another_root); }},
@@ -271,8 +271,7 @@ Scenario give_what_their_names_say() {
                   }},
                  {"a reduction of bits", 0.05,
                   [](const Called& c) {
-                    return has_call(
-                        c, [](const Called&, const Call& call) { return is_bitwise(call); });
+                    return has_call(c, [](auto&, const Call& call) { return is_bitwise(call); });
                   }},
                  {"a rank that its peers do not wait for", 0.01,
                   [](const Called& c) { return late_rank(c) >= 0; }},
