@@ -5,6 +5,7 @@ usage: test_launched.py PROGRAM [TEST ...]
 
 import json
 import os
+import socket
 import subprocess
 import unittest
 
@@ -147,7 +148,10 @@ class OpenMpi(Launched):
                          ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
 
     def test_two_jobs_at_once_do_not_meet(self):
-        jobs = [self.start([self.mpirun, *FULL_BOAT, "-np", "2", PROGRAM]) for _ in range(2)]
+        # Open MPI's jobs share a folder, and one fails where both make it at once.
+        above = self.folder()
+        os.mkdir(os.path.join(above, "ompi.%s.%d" % (socket.gethostname().split(".")[0], os.getuid())))
+        jobs = [self.start([self.mpirun, *FULL_BOAT, "--mca", "orte_tmpdir_base", above, "-np", "2", PROGRAM]) for _ in range(2)]
         for job in jobs:
             self.assert_says(self.ended(job), ranks((0, 2, 0), (1, 2, 1)))
 

@@ -48,9 +48,7 @@ std::vector<Case> some_cases(const Scenario& scenario) {
 // came when a timeout ended their wait for a late one differs too.
 bool is_exact(const Case& c) {
   return c.scenario != "replicas.stay_equal" &&
-         c.scenario != "sync_batch_norm.gradients_want_weights" &&
-         (c.scenario != "sync_batch_norm.keeps_buffers_equal_under_ddp" ||
-          c.value.at("late") < 0) &&
+         c.scenario != "sync_batch_norm.gradients_want_weights" && c.value.value("late", -1) < 0 &&
          c.value.value("values", "exact") == "exact";
 }
 
