@@ -98,6 +98,11 @@ Machine this_machine() {
   return machine;
 }
 
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
 fs::path temporary_folder() {
   std::error_code error;
   const auto folder = fs::temp_directory_path(error);
@@ -109,9 +114,8 @@ fs::path temporary_folder() {
 
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (!value || !*value) continue;
-    std::string text(value);
+    std::string text = variable(name);
+    if (text.empty()) continue;
     for (auto& letter : text) letter = static_cast<char>(std::toupper(letter));
     return text.find("UTF-8") != std::string::npos || text.find("UTF8") != std::string::npos;
   }

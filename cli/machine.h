@@ -23,6 +23,9 @@ struct Machine {
 };
 Machine this_machine();
 
+// The value of an environment variable; empty where it is not set.
+std::string variable(const char* name);
+
 // Where temporary files go. Throws UsageError where TMPDIR, or /tmp, is not an existing folder.
 std::filesystem::path temporary_folder();
 

@@ -1,5 +1,6 @@
 #include "cli/output/github.h"
 
+#include "cli/machine.h"
 #include "cli/print.h"
 #include "harness/base/text.h"
 #include "reports/github.h"
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -17,11 +17,6 @@
 namespace lockstep::cli {
 
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // The text that the step's summary already holds counts too.
 size_t bytes_left(const std::filesystem::path& file) {
@@ -47,7 +42,7 @@ std::string stopped_by;  // the token that resumes commands; empty while they ar
 }  // namespace
 
 bool on_github() {
-  const auto value = environment("GITHUB_ACTIONS");
+  const auto value = variable("GITHUB_ACTIONS");
   return !value.empty() && value != "false";
 }
 
@@ -79,7 +74,7 @@ void resume_commands() {
 void write_for_github(const Run& run) {
   resume_commands();
   if (!text_is_on_stderr()) std::cout << reports::annotations(run) << std::flush;
-  const std::filesystem::path file = environment("GITHUB_STEP_SUMMARY");
+  const std::filesystem::path file = variable("GITHUB_STEP_SUMMARY");
   if (file.empty()) return;
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::app);

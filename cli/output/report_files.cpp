@@ -12,7 +12,6 @@
 #include "reports/terminal.h"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <unistd.h>
@@ -41,11 +40,6 @@ const Format kFormats[] = {
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path) {
   throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 // The flag, then no-color.org, then what asks for colour without a terminal, then the terminal.

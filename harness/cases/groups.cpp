@@ -14,8 +14,8 @@ bool alike(const CaseGroup& a, const CaseGroup& b) {
          a.labels == b.labels && a.signature == b.signature;
 }
 
-// The probability of at most `count` of `drawn` cases where each is one with the probability
-// `share`, strictly between 0 and 1.
+// The probability of at most `count` of `drawn` cases, fewer than all, where each is one with the
+// probability `share`, above 0.
 double chance_of_so_few(int64_t count, int64_t drawn, double share) {
   const auto n = static_cast<double>(drawn);
   double sum = 0;
@@ -117,8 +117,7 @@ std::vector<RequiredShare> missed_shares(const Result& result) {
   for (const auto& required : result.required_shares) {
     const auto count = count_of(required.label, result);
     const bool is_below = static_cast<double>(count) < required.share * static_cast<double>(drawn);
-    if (is_below &&
-        (required.share >= 1 || chance_of_so_few(count, drawn, required.share) < kChance))
+    if (is_below && chance_of_so_few(count, drawn, required.share) < kChance)
       missed.push_back(required);
   }
   return missed;

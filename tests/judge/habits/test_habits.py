@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("head", "average", "teacher", "clipped_whole", "clipped_by_the_norm_of_all", "gan", "own_order", "own_order_sorted", "endless",
@@ -40,38 +41,19 @@ RESUMED = {
 }
 
 
-class Habits(RecordedCase):
+class Habits(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+
     @classmethod
     def setUpClass(cls):
         alone = [name + ":2" for name in (*CLEAN, *MISTAKES, *CUSTOMS, "first_part")]
         cls.record("lockstep habits ", os.path.join("habits", "programs_of_habits.py"),
                    alone + ["%s:%d" % (name, world) for name, (worlds, _) in RESUMED.items() for world in worlds])
 
-    def test_right_programs_are_clean_without_a_remark(self):
-        for name in CLEAN:
-            with self.subTest(program=name):
-                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
-                self.assertEqual(result.returncode, 0, result.stdout)
-                self.assertEqual([remark for each in results.values() for remark in each.get("remarks", [])], [])
-
-    def test_each_mistake_is_caught_and_named(self):
-        for name, (invariant, pattern) in MISTAKES.items():
-            with self.subTest(mistake=name):
-                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
-                self.assertEqual(result.returncode, 1, result.stdout)
-                self.assertEqual(results[invariant]["result"], "fail", result.stdout)
-                self.assertEqual(results[invariant]["findings"][0]["pattern"], pattern, result.stdout)
-
     def test_the_exception_after_a_layer_was_replaced_has_its_cause(self):
         _, results = self.judge("replaced-2", statuses=(1,))
         self.assertIn("cause: 4.bias, 4.weight are other tensors than those that DistributedDataParallel was made with",
                       results["run.is_recorded_whole"]["findings"][0]["text"])
-
-    def test_what_is_customary_is_a_remark(self):
-        for name, (invariant, pattern) in CUSTOMS.items():
-            with self.subTest(custom=name):
-                result, results = self.judge(name + "-2", statuses=(0,))
-                self.assertEqual(results[invariant]["remarks"][0]["pattern"], pattern, result.stdout)
 
     def test_what_resumes_a_run_continues_its_optimizers_and_epochs_in_any_world(self):
         for name, (worlds, found) in RESUMED.items():

@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "drops", "augmented", "not_augmented", "windows",
@@ -37,32 +38,13 @@ MISTAKES = {
 }
 
 
-class States(RecordedCase):
+class States(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+
     @classmethod
     def setUpClass(cls):
         cls.record("lockstep states ", os.path.join("habits", "programs_of_states.py"),
                    [name + ":2" for name in (*CLEAN, *CUSTOMS, *MISTAKES, "average_before", "average_after", "average_begun_anew")])
-
-    def test_right_programs_are_clean_without_a_remark(self):
-        for name in CLEAN:
-            with self.subTest(program=name):
-                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
-                self.assertEqual(result.returncode, 0, result.stdout)
-                self.assertEqual([remark for each in results.values() for remark in each.get("remarks", [])], [])
-
-    def test_each_mistake_is_caught_and_named(self):
-        for name, (invariant, pattern, says) in MISTAKES.items():
-            with self.subTest(mistake=name):
-                result, results = self.judge(name + "-2", statuses=(0, 1, 3))
-                self.assertEqual([invariant], [each for each, is_ in results.items() if is_["result"] == "fail"], result.stdout)
-                self.assertEqual(results[invariant]["findings"][0]["pattern"], pattern, result.stdout)
-                self.assertIn(says, results[invariant]["findings"][0]["text"])
-
-    def test_what_is_customary_is_a_remark(self):
-        for name, (invariant, pattern) in CUSTOMS.items():
-            with self.subTest(custom=name):
-                result, results = self.judge(name + "-2", statuses=(0,))
-                self.assertEqual(results[invariant]["remarks"][0]["pattern"], pattern, result.stdout)
 
     def test_an_average_of_weights_is_continued(self):
         for name, expected in (("average_after", []), ("average_begun_anew", ["average_lost"])):

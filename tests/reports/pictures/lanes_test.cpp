@@ -63,12 +63,18 @@ TEST(LanesSvg, TicksAreRoundNumbers) {
   EXPECT_EQ(ticks_of({3, 3}, 8), std::vector<double>{3});
 }
 
-TEST(LanesText, PartsOfOneSpanHaveOneNameAndMarksOfTheirOwn) {
+// One span from 0 to 100, in two parts.
+Picture span_of_parts(double border) {
   auto picture = sample_lanes();
   auto& lanes = std::get<Lanes>(picture.body).lanes;
   lanes.resize(1);
-  lanes[0].spans = {{0, 50, "#4", Mark::filled}, {50, 100, "#4", Mark::missing}};
+  lanes[0].spans = {{0, border, "#4", Mark::filled}, {border, 100, "#4", Mark::missing}};
   picture.key.emplace_back(Mark::filled, "hidden");
+  return picture;
+}
+
+TEST(LanesText, PartsOfOneSpanHaveOneNameAndMarksOfTheirOwn) {
+  const auto picture = span_of_parts(50);
   const auto text = text_of(picture, {.unicode = false, .columns = 40});
   EXPECT_NE(text.find("[oooooooooo#4?"), std::string::npos) << text;
   const auto svg = svg_of(picture, 1);
@@ -76,13 +82,8 @@ TEST(LanesText, PartsOfOneSpanHaveOneNameAndMarksOfTheirOwn) {
 }
 
 TEST(LanesSvg, TheTextOfASpanOfPartsIsInItsLongestPart) {
-  auto picture = sample_lanes();
-  auto& lanes = std::get<Lanes>(picture.body).lanes;
-  lanes.resize(1);
-  lanes[0].spans = {{0, 40, "#4", Mark::filled}, {40, 100, "#4", Mark::missing}};
-  picture.key.emplace_back(Mark::filled, "hidden");
   pugi::xml_document document;
-  ASSERT_TRUE(document.load_string(svg_of(picture, 1).c_str()));
+  ASSERT_TRUE(document.load_string(svg_of(span_of_parts(40), 1).c_str()));
   const auto text = document.select_node("//text[. = '#4?']").node();
   const auto part = document.select_nodes("//rect")[1].node();
   ASSERT_TRUE(text);
