@@ -199,18 +199,21 @@ def leave_subgroups() -> None:
         getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", bool)()
 
 
-def group_works() -> bool:
-    """Whether the default group carries a sum over all ranks, and a message from each to each. Every rank asks; where one has issued
-    something alone before, ranks get that, or wait."""
+def group_works(seconds: float) -> bool:
+    """Whether the default group carries a message from each rank to each, and a sum over all. Every rank asks, and all get one answer;
+    where one has issued something alone before, ranks get that, or wait."""
     leave_subgroups()
     world: Any = dist.group.WORLD  # Called itself: dist's functions take longer than it does.
-    world.allreduce([torch.zeros(1)]).wait()
-    me = world.rank()
+    me, limit = world.rank(), datetime.timedelta(seconds=seconds)
     others = [rank for rank in range(world.size()) if rank != me]
-    sent = [world.send([torch.tensor([1_000_000 + me])], rank, 0) for rank in others]
-    received = {rank: torch.zeros(1, dtype=torch.int64) for rank in others}
-    for rank, message in received.items():
-        world.recv([message], rank, 0).wait()
-    for each in sent:
-        each.wait()
-    return all(int(message) == 1_000_000 + rank for rank, message in received.items())
+    try:
+        works = [world.send([torch.tensor([1_000_000 + me])], rank, 0) for rank in others]
+        received = {rank: torch.zeros(1, dtype=torch.int64) for rank in others}
+        for rank, message in received.items():
+            world.recv([message], rank, 0).wait(limit / 2)
+        is_right = torch.tensor([float(all(int(message) == 1_000_000 + rank for rank, message in received.items()))])
+        for each in [*works, world.allreduce([is_right])]:
+            each.wait(limit)
+    except RuntimeError:
+        return False
+    return bool(is_right == world.size())

@@ -108,9 +108,8 @@ class State:
             self.apply()
         return found
 
-    def settle(self) -> State:
-        """Makes this process's state the same, and returns its own."""
-        own = State()
+    def settle(self, own: State) -> State:
+        """Makes this process's state the same, which is `own`, and returns what it is then."""
         if own.differences(self):
             self.apply()
             own = State()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
-CHECK = "check"  # What a kept rank is sent in place of a test, to use its group.
+CHECK = b"check"  # What a kept rank is sent in place of a test, to use its group alone.
+BROKEN = "broken"  # The kind of the outcome of a test that was not run: the default group does not work.
 Kept = Union["KeptWorlds", "KeptHost"]
 Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
 
@@ -121,16 +122,15 @@ class KeptWorld(World):
 
     def _serve(self, rank: int, connection: Connection) -> None:
         self.join(rank)
-        others = running()
-        while True:
-            request = connection.recv()
-            if request is None:
-                return
-            if request == CHECK:
-                connection.send(Outcome("passed" if _rank.group_works() else "failed"))
+        others, before, is_first = running(), State(), True
+        while (request := connection.recv()) is not None:
+            works, is_first = is_first or _rank.group_works(CHECK_SECONDS), False  # Every rank has ended the last test.
+            self.progress.write(rank, {"groups": {}})
+            if request == CHECK or not works:
+                connection.send(Outcome("passed" if works else BROKEN))
                 continue
-            task, state, what = request
-            before = state.settle()
+            task, state, what = pickle.loads(request)
+            before = state.settle(before)
             body, render = self.lookup(rank, what)
             outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
             started = sorted(running() - others)
@@ -146,27 +146,30 @@ class KeptWorld(World):
             next(each for each in self.ranks if each.handle == process).reap()
         return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)
 
-    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
-        """And whether the world can run another test."""
-        self.last = task.name
+    def send(self, request: bytes) -> None:
         for rank, process in enumerate(self.ranks):
-            self.progress.write(rank, {"groups": {}})
+            self.progress.write(rank, {"groups": {}, "state": BROKEN})  # Until the rank has used its group.
             process.mark()
-            process.connection.send((task, state, what))
+            process.connection.send(request)
             process.is_idle = False
+
+    def group_works(self, ends: list[RankEnd]) -> bool:
+        """Whether every rank came past the use of its group."""
+        return all(end.progress.get("state") != BROKEN and (end.outcome is None or end.outcome.kind != BROKEN) for end in ends)
+
+    def works(self) -> bool:
+        self.send(CHECK)
+        return self.group_works(self.watch(2 * CHECK_SECONDS))
+
+    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict | None, bool]:
+        """No verdict where the default group does not work; and whether the world can run another test."""
+        self.send(pickle.dumps((task, state, what)))
         ends = self.watch(timeout)
-        verdict = judge(ends)
+        if not self.group_works(ends):
+            return None, False
+        self.last, verdict = task.name, judge(ends)
         has_ended_well = verdict.succeeded or task.is_example  # Hypothesis has hundreds of examples fail as it shrinks one.
-        if not has_ended_well or not all(end.outcome and end.outcome.is_usable for end in ends):
-            return verdict, False
-        for process in self.ranks:
-            process.connection.send(CHECK)
-            process.is_idle = False
-        checks = self.watch(CHECK_SECONDS)
-        is_usable = all(end.outcome is not None and end.outcome.kind == "passed" for end in checks)
-        if not is_usable:
-            verdict.left_behind.append("a default group that does not work any more")
-        return verdict, is_usable
+        return verdict, has_ended_well and all(end.outcome and end.outcome.is_usable for end in ends)
 
 
 def state_of_ranks() -> State:
@@ -195,13 +198,27 @@ class KeptWorlds:
     def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world was replaced."""
         state, is_usable = state_of_ranks(), False
-        world = self.fork(size, timeout)
         try:
-            verdict, is_usable = world.run(task, state, what, timeout)
+            verdict, is_usable = self.fork(size, timeout).run(task, state, what, timeout)
+            if verdict is None:
+                self.replace(size)
+                # They were forked beside what the fixtures of this test have changed, and so are for it alone.
+                verdict = self.fork(size, timeout).run(task, state, what, timeout)[0]
         finally:
             if not is_usable:
                 self.discard(size)
+        assert verdict is not None  # A world that was forked for the test.
         return verdict, not is_usable
+
+    def replace(self, size: int) -> None:
+        """Discards a world whose default group does not work, and says after which test."""
+        self.deaths.append(f"after {self.worlds[size].last}, the default group does not work any more; the kept ranks were replaced")
+        self.discard(size)
+
+    def check(self) -> None:
+        """Looks what the last test of each world left behind, where none follows that would."""
+        for size in [size for size, world in self.worlds.items() if not world.works()]:
+            self.replace(size)
 
     def discard(self, size: int) -> None:
         """Ends the ranks of worlds of this size."""

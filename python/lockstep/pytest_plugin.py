@@ -190,8 +190,7 @@ def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     kept = item.config.stash[kept_key][setting(item, "tier")]
     verdict: Verdict
     verdict, is_replaced = kept.run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
-    while kept.deaths:
-        _reports.note(item, kept.deaths.pop(0))
+    note_deaths(item, kept)
     if task.is_example and setting(item, "tier") == "warm" and (is_replaced or not verdict.succeeded):
         item.stash[stale_key] = True
     if verdict.left_behind:
@@ -224,12 +223,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
+    all_kept = item.config.stash.get(kept_key, {})
     if keeps_ranks(item):
-        kept = item.config.stash[kept_key][setting(item, "tier")]
+        kept = all_kept[setting(item, "tier")]
         if item.stash.get(stale_key, False):
             kept.discard(size_of(item))  # type: ignore[union-attr]
         if nextitem is not None:
             kept.fork(size_of(item), float(setting(item, "timeout")))
+    for kept in all_kept.values() if nextitem is None else ():
+        kept.check()
+        note_deaths(item, kept)
+
+
+def note_deaths(item: Any, kept: Any) -> None:
+    while kept.deaths:
+        _reports.note(item, kept.deaths.pop(0))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -89,8 +89,8 @@ LEAKS = [
     ("gc.disable()", "garbage collection, False", "set right"),
     ("socket.setdefaulttimeout(3)", "timeout of sockets, 3", "set right"),
     ("os.umask(0o777)", "umask, 511", "set right"),
-    ("globals().update(work=dist.all_reduce(torch.ones(3), async_op=True))", "a default group that does not work any more", "replaced"),
-    ("globals().update(work=dist.isend(torch.ones(1), (rank + 1) % world_size))", "a default group that does not work any more", "replaced"),
+    ("globals().update(work=dist.all_reduce(torch.ones(3), async_op=True))", "the default group does not work any more", "replaced"),
+    ("globals().update(work=dist.isend(torch.ones(1), (rank + 1) % world_size))", "the default group does not work any more", "replaced"),
     ("dist.destroy_process_group()", "no default group", "replaced"),
 ]
 ONLY_AT_THE_END = "dist.all_reduce", "dist.isend", "dist.destroy", "torch.set_default_device", "torch.set_grad_enabled", "torch.set_default_dtype"
@@ -162,7 +162,7 @@ def draw(number, kind, choices):
         statement = f"dist.recv(torch.ones(1), {case.says})"
     elif kind == "leak":
         statement, case.says, end = choices.choice(LEAKS)
-        case.says += f".*; they were {end}" if case.says.endswith("any more") else f".* on rank {rank}.*; they were {end}"
+        case.says += f"; the kept ranks were {end}" if case.says.endswith("any more") else f".* on rank {rank}.*; they were {end}"
         at, call = len(steps) if statement.startswith(ONLY_AT_THE_END) or "work=" in statement else at, "plant()"
     else:
         statement, call = "pass", "return plant()"

@@ -33,7 +33,8 @@ class Drawn(project.Project):
                 context = "\n".join(case.lines) + "\n" + text
                 if case.kind == "leak":
                     self.assertEqual(kind, "passed", context)
-                    told = [line for line in said.splitlines() if f"::test_{case.name}[world{case.size}]: left" in line]
+                    here = f"::test_{case.name}[world{case.size}]"
+                    told = [line for line in said.splitlines() if f"{here}: left" in line or f"{here}, the default group" in line]
                     is_own = tier == "cold" or tier == "sim" and any(each in "\n".join(case.lines) for each in drawn.OWN_OF_SIMULATED)
                     self.assertEqual(len(told), int(not is_own), context)
                     # A simulated world says what was left, and not by which of its ranks.
@@ -44,7 +45,7 @@ class Drawn(project.Project):
                     self.assert_says(text + "\n" + "\n".join(case.lines), *case.expected(tier))
                 self.assertEqual(results[f"test_after_{case.name}[world{case.size}]"][0], "passed", context)
                 named += 1
-        self.assertNotIn("::test_after", said)
+        self.assertNotRegex(said, r"::test_after_\w+\[world\d\]: (?!after )")
         self.assert_nothing_is_left()
         print(f"{tier}: {named} of {len(cases)} named rightly", file=sys.stderr)
 

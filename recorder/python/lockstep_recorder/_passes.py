@@ -92,6 +92,11 @@ class Passes:
         model = (FlatModel if wrapped_by == "FullyShardedDataParallel" else Model)("model %d" % self.count, wrapper, module, wrapped_by)
         self.count += 1
         self.models.append(model)
+        self.describe(model, module, wrapped_by, about)
+        self.record_parameters(model)
+        return model
+
+    def describe(self, model, module, wrapped_by, about):
         modules = list(torch.nn.Module.modules(module))
         drops = sum(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 or
                     type(field(m, "dropout")) is float and field(m, "dropout") > 0 for m in modules)
@@ -106,8 +111,6 @@ class Passes:
         self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms, layers=dict(layers),
                          parameters=len(model.parameters()), frozen=frozen[:1000],
                          tied=[each for each in names.values() if len(each) > 1][:100], **about)
-        self.record_parameters(model)
-        return model
 
     def wrap(self, ddp, /, *args, **kwargs):
         module = args[0] if args else kwargs["module"]
@@ -180,6 +183,9 @@ class Passes:
         if torch.is_grad_enabled():
             model.kind = "synchronised" if ddp.require_backward_grad_sync and not averages_later(ddp) else "no_sync"
             model.forwards, model.forwards_of_step = model.forwards + 1, model.forwards_of_step + 1
+        self.record_forward(model)
+
+    def record_forward(self, model):
         if model.buffers_came:
             model.buffers_came = False
             if self.record.is_due(model.parameters()):
