@@ -158,6 +158,8 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
          "what each rank recorded there, as 'judge FOLDER --case FILE' reads it");
   option("--out", options.out, "FOLDER", "where runs are kept");
   add_colour(*command, options.colour);
+  command->add_flag("--tee", campaign.keeps_output,
+                    "print what each rank wrote, once it has played");
   command->add_flag("-v", options.show_rows, "print what every rank recorded");
   command->callback(
       [flags, &known, &alone, &status] { status = replay(*flags, known, std::move(alone)); });

@@ -21,6 +21,9 @@ class RequestedHistory : public Listener {
   explicit RequestedHistory(Listener& next) : next_(next) {}
   void on_case(const Turn& turn) override { next_.on_case(turn); }
   void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
+  void on_output(const Turn& turn, const std::filesystem::path& folder) override {
+    next_.on_output(turn, folder);
+  }
   void on_result(const Result& result) override { next_.on_result(result); }
   void on_wait() override { next_.on_wait(); }
 

@@ -8,6 +8,8 @@
 #include "reports/history.h"
 #include "reports/run_text.h"
 
+#include <fstream>
+
 namespace lockstep::cli {
 
 namespace {
@@ -121,6 +123,15 @@ void Live::on_verdict(const Turn& turn, const History& history, const Verdict& v
   if (turn.is_trial) return;
   if (options_.show_rows && turn.play == 1)
     print(shown(reports::history_text(history), options_.out));
+}
+
+void Live::on_output(const Turn& turn, const std::filesystem::path& folder) {
+  for (int rank = 0; rank < world_size(turn.c); ++rank)
+    for (const char* stream : {".out", ".err"}) {
+      std::ifstream in(folder / ("rank" + std::to_string(rank) + stream));
+      for (std::string line; std::getline(in, line);)
+        print(shown("[" + std::to_string(rank) + "] " + line, options_.out) + "\n");
+    }
 }
 
 void Live::on_result(const Result& result) {

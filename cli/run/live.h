@@ -35,6 +35,7 @@ class Live : public Listener {
   void headline();
   void on_case(const Turn& turn) override;
   void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
+  void on_output(const Turn& turn, const std::filesystem::path& folder) override;
   void on_result(const Result& result) override;
   void on_wait() override;
   void summary();

@@ -36,6 +36,9 @@ struct CampaignOptions {
   std::filesystem::path case_file;
   std::optional<Origin> case_origin = {};
 
+  // The listener gets what the ranks of each case wrote, whatever its verdict.
+  bool keeps_output = false;
+
   // The program of a case's ranks in plain words, or nothing.
   std::function<std::string(const Case&)> in_words = [](const Case&) { return ""; };
 

@@ -1,5 +1,7 @@
 #include "harness/campaign/case_runner.h"
 
+#include "harness/campaign/evidence.h"
+
 namespace lockstep {
 
 std::vector<Listener*> CaseRunner::listeners(Audience audience) {
@@ -19,12 +21,16 @@ CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, 
   auto run = run_case(tier, scenario, turn.c, turn.setting, how);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(options_.now() - began);
   if (!run.lost.empty()) end_.lose_tier(run.lost);
+  std::filesystem::path output;
+  if (options_.keeps_output && audience == Audience::all && !turn.is_trial)
+    output = keep_evidence(tier, archive_.logs_for(turn.c, turn.setting), run.history).logs;
   const std::lock_guard lock(mutex_);
   if (turn.play == 1 && !turn.is_trial && audience == Audience::all)
     add_slow(slowest_, {scenario.name, turn.setting, turn.number, took});
   // The keys that interrupt the runner reach its ranks too: what they did then says nothing.
   if (end_.stopped()) throw Interrupted();
   for (auto* listener : listeners(audience)) listener->on_verdict(turn, run.history, run.verdict);
+  if (!output.empty()) live_.on_output(turn, output);
   return run;
 }
 

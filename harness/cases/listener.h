@@ -26,6 +26,10 @@ class Listener {
   // `history` is empty where the tier broke and the verdict is inconclusive.
   virtual void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) = 0;
 
+  // After the verdict, where the output of every case is kept and its ranks wrote something: a
+  // folder with rank0.out, rank0.err, ...
+  virtual void on_output(const Turn& /*turn*/, const std::filesystem::path& /*folder*/) {}
+
   // Once for each scenario and setting, in the order of the plan.
   virtual void on_result(const Result& result) = 0;
 

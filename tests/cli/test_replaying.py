@@ -1,5 +1,6 @@
 """Checks what a run leaves of its failures, and what replays them: replay, the next run, --keep-going."""
 
+import json
 import os
 import re
 import subprocess
@@ -75,6 +76,21 @@ class Replaying(ProgramCase):
             with open(os.path.join(self.folder, failure["logs"], "rank%d.err" % rank),
                       encoding="utf-8") as log:
                 self.assertIn("rank %d multiplies" % rank, log.read())
+
+    def test_tee_prints_what_each_rank_wrote_whatever_the_verdict(self):
+        self.run_program("run", "toys.multiply", "--seed", "7")
+        file = self.latest()["results"][0]["failure"]["case_file"]
+        with open(os.path.join(self.folder, file), encoding="utf-8") as text:
+            case = json.load(text)
+        case["value"]["factor"] = 3  # Which holds.
+        with open(self.path("holds.json"), "w", encoding="utf-8") as text:
+            json.dump(case, text)
+        for status, played, factor in (1, file, r"\d+"), (0, self.path("holds.json"), "3"):
+            said = self.run_program("replay", played, "--tee")
+            self.assertEqual(said[0], status)
+            for rank in range(2):
+                self.assertRegex(said[1], rf"(?m)^\[{rank}\] rank {rank} multiplies by {factor}$")
+            self.assertNotIn("] rank", self.run_program("replay", played)[1])
 
 
 class KeepingGoing(ProgramCase):
