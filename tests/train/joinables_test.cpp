@@ -1,4 +1,4 @@
-// Joinables: ranks without inputs take part in their calls too.
+// Joinables: joins without shadows, and what is refused.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/joinable.h"
@@ -17,7 +17,6 @@ namespace {
 using testing::count_of;
 using testing::Group;
 using testing::kThrowing;
-using testing::numbers;
 using testing::own;
 using testing::run_world;
 using testing::same;
@@ -52,25 +51,6 @@ class Metrics : public Joinable {
   const Group group_;
   const std::string name_;
 };
-
-TEST(Joinable, IsShadowedCallByCallAndReceivesTheEnd) {
-  const auto reports = run_world(3, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto metrics = std::make_shared<Metrics>(group);
-    auto join = ddp.join({}, {metrics});
-    std::string sums;
-    for (int i = 0; i < count_of({1, 3, 2}, group); ++i) {
-      ddp.forward(Loss{{0, own(group)}}).backward();
-      sums += std::to_string(static_cast<int>(metrics->add(group->getRank() + 1))) + " ";
-    }
-    join.finish();
-    metrics->add(0);  // no longer in a join
-    return sums + "| " + metrics->told;
-  });
-  EXPECT_EQ(reports,
-            (std::vector<std::string>{"6 | 5 2 last 1", "6 5 2 | last 1", "6 5 | 2 last 1"}));
-}
 
 TEST(Joinable, DoesWithoutShadowsWhereAJoinThrowsOrIsOff) {
   for (const JoinOptions& options : {kThrowing, JoinOptions{.enable = false}}) {
@@ -165,31 +145,6 @@ TEST(Joinable, OfOneNameIsDistinguishedFromAnotherByItsPlace) {
                           "ranks disagree on what comes next in a join: rank 0 has a call of "
                           "'metrics' (joinable 0 of the join); rank 1 has a call of 'metrics' "
                           "(joinable 1 of the join)"));
-}
-
-// Rank 1 has the parameter that the step of rank 0's second input moves.
-TEST(Joinable, ShardedOptimizerContinuesWithoutInputs) {
-  for (const bool views : {false, true}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Terms net(2);
-      DistributedDataParallel ddp(net, {.process_group = group, .gradient_as_bucket_view = views});
-      const auto optimizer = std::make_shared<ZeroRedundancyOptimizer>(
-          group, net->parameters(), [](const auto& groups) {
-            return std::make_unique<torch::optim::SGD>(groups,
-                                                       torch::optim::SGDOptions(1).momentum(0.5));
-          });
-      auto join = ddp.join({}, {optimizer});
-      for (int i = 0; i < count_of({3, 1}, group); ++i) {
-        optimizer->zero_grad();
-        ddp.forward(Loss{{0, 2.0}, {1, 4.0}}).backward();
-        optimizer->step();
-      }
-      join.finish();
-      return numbers(net->weights[0]) + " | " + numbers(net->weights[1]);
-    });
-    // Averages 2, 1, 1 and 4, 2, 2; velocities 2, 2, 2 and 4, 4, 4.
-    EXPECT_EQ(reports, same(2, "-6 -6 | -12 -12")) << views;
-  }
 }
 
 // As of a loop without a DistributedDataParallel's forward.

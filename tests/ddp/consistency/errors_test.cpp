@@ -18,7 +18,6 @@ using testing::Group;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
-using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
 // Covers what no case of replicas.different_models_are_refused has.
@@ -88,96 +87,6 @@ TEST(Obstacles, WithoutAModuleOrAGroupAreUsageErrors) {
   EXPECT_THROW(DistributedDataParallel(std::shared_ptr<testing::TermsImpl>(),
                                        DistributedDataParallelOptions{}),
                UsageError);
-}
-
-TEST(UnfinishedReduction, IsReportedOnEveryRankAtTheEndOfItsBackwardPass) {
-  for (const int world : {1, 2, 3}) {
-    for (int last_lacking = 0; last_lacking < world; ++last_lacking) {
-      const auto reports = run_world(world, [&](const Group& group) {
-        Terms net(3);
-        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
-        const Loss whole = {{0, 2.0}, {1, 4.0}, {2, 6.0}};
-        ddp.forward(whole).backward();
-        std::string report;
-        for (int step = 0; step < 2; ++step) {
-          net->zero_grad();
-          try {
-            const bool lacks = group->getRank() <= last_lacking;
-            ddp.forward(lacks ? Loss{{1, group->getRank() + 5.0}} : whole).backward();
-            report += "no complaint";
-          } catch (const UnfinishedReductionError& error) {
-            report += error.what();
-            report += step == 1 ? " and keeps " + net->gradients() : "";
-          }
-        }
-        net->zero_grad();
-        ddp.forward(whole).backward();  // the group is still in step
-        return report + " then " + net->gradients();
-      });
-      std::string lists;
-      for (int rank = 0; rank < world; ++rank) {
-        lists += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) +
-                 (rank <= last_lacking ? ": lacks 'w0', 'w2'" : ": all is well");
-      }
-      for (int rank = 0; rank < world; ++rank) {
-        const std::string& report = reports[static_cast<std::size_t>(rank)];
-        EXPECT_NE(report.find(lists), std::string::npos) << report << "\nlacks " << lists;
-        const std::string kept = rank <= last_lacking ? "none | " + std::to_string(rank + 5) + " " +
-                                                            std::to_string(rank + 5) + " | none"
-                                                      : "2 2 | 4 4 | 6 6";
-        EXPECT_NE(report.find("and keeps " + kept + " then"), std::string::npos)
-            << report << "\nlacks " << kept;
-        EXPECT_NE(report.find("then 2 2 | 4 4 | 6 6"), std::string::npos) << report;
-      }
-    }
-  }
-}
-
-// The rank that threw gets its own exception, its peers a sentence, and all can go on.
-TEST(UnfinishedReduction, ByAnExceptionInABackwardPassIsReportedOnTheOtherRanks) {
-  for (const int world : {2, 3}) {
-    for (int thrower = -1; thrower < world; ++thrower) {  // -1: all of them
-      const auto reports = run_world(world, [&](const Group& group) {
-        const bool throws = thrower < 0 || group->getRank() == thrower;
-        Terms net(3);
-        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
-        std::string report;
-        for (int step = 0; step < 4; ++step) {
-          net->zero_grad();
-          const auto loss = ddp.forward(Loss{{0, 1.0}, {1, 2.0}, {2, 3.0}});
-          // In the middle: a gradient has arrived, and others have not.
-          const auto hook = net->weights[1].register_hook([&](const at::Tensor&) -> at::Tensor {
-            throw std::runtime_error("a user's mistake");
-          });
-          if (!throws || step % 2 == 0) net->weights[1].remove_hook(hook);
-          try {
-            loss.backward();
-            report += net->gradients() + "; ";
-          } catch (const UnfinishedReductionError& error) {
-            report += validation_errors_in(error) + "; ";
-          } catch (const std::exception& error) {
-            report += first_line(error) + "; ";
-          }
-          if (throws && step % 2 == 1) net->weights[1].remove_hook(hook);
-        }
-        return report;
-      });
-      for (int rank = 0; rank < world; ++rank) {
-        std::string told = "a user's mistake";
-        if (thrower >= 0 && rank != thrower) {
-          told = "";
-          for (int each = 0; each < world; ++each) {
-            told += (each > 0 ? "; rank " : "rank ") + std::to_string(each) +
-                    (each == thrower ? ": an exception was thrown in the backward pass"
-                                     : ": all is well");
-          }
-        }
-        const std::string good = "1 1 | 2 2 | 3 3; ";
-        EXPECT_EQ(reports[static_cast<std::size_t>(rank)], good + told + "; " + good + told + "; ")
-            << "rank " << thrower << " of " << world << " throws";
-      }
-    }
-  }
 }
 
 // The sentence of a rank that cannot continue ends its peers' waits, long before the timeout.

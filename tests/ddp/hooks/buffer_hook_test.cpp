@@ -1,9 +1,8 @@
-// Buffer hooks: what they receive, when, and that they replace the broadcast.
+// Buffer hooks: what they receive and when, and what is refused.
 #include "ddp/buffer_hook.h"
 
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
-#include "tests/ddp/module/joins.h"
 #include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +11,6 @@
 namespace lockstep {
 namespace {
 
-using testing::count_of;
 using testing::Counting;
 using testing::Group;
 using testing::run_world;
@@ -38,32 +36,6 @@ at::Tensor input() {
   return torch::ones({1}, at::kDouble);
 }
 
-// Rank r's buffers start at 0 (they are broadcast) and count by r + 1.
-TEST(BufferHook, AveragesBeforeOrAfterForward) {
-  struct Expected {
-    BufferHookPlace place;
-    std::vector<std::string> found, left;
-  };
-  // Rank 0 and 1 count by 1 and 2. Before: the second forward finds 1.5. After: each ends with it.
-  const std::vector<Expected> cases = {{BufferHookPlace::before_forward,
-                                        {"1.5 1.5 | 1 | 0", "1.5 1.5 | 2 | 0"},
-                                        {"2.5 2.5 | 2 | 0", "3.5 3.5 | 4 | 0"}},
-                                       {BufferHookPlace::after_forward,
-                                        {"1.5 1.5 | 1 | 0", "1.5 1.5 | 2 | 0"},
-                                        {"3 3 | 2 | 0", "3 3 | 4 | 0"}}};
-  for (const auto& [place, found, left] : cases) {
-    const auto reports = run_world(2, [place = place](const Group& group) {
-      Counting net(0);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      ddp->register_buffer_hook(average_buffers_hook(), place);
-      for (int i = 0; i < 2; ++i) ddp.forward(input(), group->getRank() + 1.0).backward();
-      return net->found + " then " + net->state();
-    });
-    for (std::size_t rank = 0; rank < 2; ++rank)
-      EXPECT_EQ(reports[rank], found[rank] + " then " + left[rank]);
-  }
-}
-
 TEST(BufferHook, IsCalledWhereBuffersAreDueAndNowhereElse) {
   const auto reports = run_world(2, [](const Group& group) {
     Counting net(0);
@@ -81,21 +53,6 @@ TEST(BufferHook, IsCalledWhereBuffersAreDueAndNowhereElse) {
     return hook->told;
   });
   EXPECT_EQ(reports, same(2, "source 0: average count; source 0: average count; | "));
-}
-
-TEST(BufferHook, IsCalledOnRanksWithoutInputs) {
-  for (const auto place : {BufferHookPlace::before_forward, BufferHookPlace::after_forward}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Counting net(0);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      ddp->register_buffer_hook(average_buffers_hook(), place);
-      auto join = ddp.join();
-      for (int i = 0; i < count_of({1, 3}, group); ++i) ddp.forward(input(), 1).backward();
-      join.finish();
-      return net->state();
-    });
-    EXPECT_EQ(reports[0], reports[1]);
-  }
 }
 
 TEST(BufferHook, IsComparedAndRegisteredOnce) {

@@ -1,8 +1,7 @@
-// When forward broadcasts buffers, and what becomes of graphs that have saved them.
+// Buffers that forward cannot broadcast, or that a graph has saved.
 #include "ddp/module/buffers.h"
 
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -14,76 +13,10 @@ namespace {
 
 using testing::Counting;
 using testing::Group;
-using testing::numbers;
 using testing::run_world;
-using testing::same;
-using Loss = testing::TermsImpl::Loss;
 
 at::Tensor one() {
   return torch::ones({1}, at::kDouble);
-}
-
-TEST(Buffers, FollowRankZeroBeforeEachForward) {
-  for (const int world : {2, 3}) {
-    const auto reports = run_world(world, [](const Group& group) {
-      Counting net(1.0);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      std::string report;
-      for (int step = 0; step < 3; ++step) {
-        ddp.forward(one(), group->getRank() + 1.0).backward();
-        report += net->found + "; ";
-      }
-      const torch::NoGradGuard no_grad;  // in evaluation too
-      net->eval();
-      ddp.forward(one(), 10.0);
-      return report + net->found;
-    });
-    // Rank 0 adds 1 each time.
-    EXPECT_EQ(reports, same(world, "1 1 | 1 | 1; 2 2 | 2 | 1; 3 3 | 3 | 1; 4 4 | 4 | 1"));
-  }
-}
-
-// PyTorch's lag: whether a forward synchronises was decided by the forward before it.
-TEST(Buffers, AreNotSynchronisedInTheForwardAfterALocalOne) {
-  for (const bool by_no_grad : {false, true}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Counting net(0.0);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      std::string report;
-      const auto step = [&] {
-        ddp.forward(one(), group->getRank() + 1.0);
-        report += numbers(net->named_buffers()["count"] - (group->getRank() + 1)) + " ";
-      };
-      step();  // synchronised: 0
-      if (by_no_grad) {
-        const torch::NoGradGuard no_grad;
-        step();  // still synchronised: 1
-        step();  // local: 2 and 3
-      } else {
-        const auto guard = ddp.no_sync();
-        step();
-        step();
-      }
-      step();  // still local: 3 and 5
-      step();  // synchronised: 4
-      return report;
-    });
-    EXPECT_EQ(reports, (std::vector<std::string>{"0 1 2 3 4 ", "0 1 3 5 4 "}));
-  }
-}
-
-TEST(Buffers, ThatAReplacedByOthersOfTheSameShapeAreTheOnesSynchronised) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Counting net(0.0);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    net->named_buffers();
-    net->buffers();
-    const auto fresh = torch::full({2}, group->getRank() + 5.0, at::kDouble);
-    net->named_buffers(false)["average"].set_data(fresh);
-    ddp.forward(one(), 1.0);
-    return net->found;
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>(2, "5 5 | 0 | 0")));
 }
 
 TEST(Buffers, ThatChangeTheirShapeAreRefused) {
@@ -98,36 +31,6 @@ TEST(Buffers, ThatChangeTheirShapeAreRefused) {
             std::string::npos)
       << reports[0];
   EXPECT_NE(reports[1].find("is 'average' Double[3] now"), std::string::npos) << reports[1];
-}
-
-// PyTorch 2.11 raises "modified by an inplace operation" here.
-TEST(Buffers, KeepTheirVersionsSoThatTwoForwardsBeforeOneBackwardWork) {
-  const auto reports = run_world(2, [](const Group& group) {
-    torch::nn::BatchNorm1d net(torch::nn::BatchNorm1dOptions(2));
-    DistributedDataParallel ddp(net, {.process_group = group});
-    net->eval();  // normalises with its buffers, which autograd then saves
-    const auto first = ddp.forward(torch::ones({3, 2}));
-    const auto second = ddp.forward(torch::ones({3, 2}));
-    (first.sum() + second.sum()).backward();
-    return numbers(net->bias.grad());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>(2, "6 6")));
-}
-
-// Running statistics differ by rank between two forwards, and the graph of a forward in training
-// holds them without reading them.
-TEST(Buffers, OfABatchNormInTrainingMayChangeBetweenTwoForwardsBeforeOneBackward) {
-  const auto reports = run_world(2, [](const Group& group) {
-    torch::nn::BatchNorm1d net(torch::nn::BatchNorm1dOptions(2));
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto input = torch::arange(6.0).view({3, 2}) * (group->getRank() + 1);
-    const auto first = ddp.forward(input);
-    const auto second = ddp.forward(input);
-    (first.sum() + second.sum()).backward();
-    net->eval();  // and the mode in between does not matter, only that of the forward
-    return numbers(net->bias.grad());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>(2, "6 6")));
 }
 
 // PyTorch 2.12 keeps the version and computes 5 x the new value in silence.
@@ -157,32 +60,6 @@ TEST(Buffers, WhoseValueAGraphSavedRaiseInItsBackwardIfTheyHaveChanged) {
     });
     EXPECT_NE(reports[1].find("modified by an inplace operation"), std::string::npos) << reports[1];
   }
-}
-
-TEST(Buffers, AreSynchronisedInEveryForwardOutsideOfNoSyncWithoutTheLag) {
-  const auto reports = run_world(2, [&](const Group& group) {
-    Counting net(0.0);
-    DistributedDataParallel ddp(net, {.process_group = group, .buffer_sync_lag = false});
-    std::string report;
-    const auto step = [&] {
-      ddp.forward(one(), group->getRank() + 1.0);
-      report += numbers(net->named_buffers()["count"] - (group->getRank() + 1)) + " ";
-    };
-    step();
-    {
-      const torch::NoGradGuard no_grad;
-      step();
-      step();  // with the lag this one would be local
-    }
-    step();
-    {
-      const auto guard = ddp.no_sync();
-      step();  // with the lag this one would still be synchronised
-    }
-    step();
-    return report;
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"0 1 2 3 4 5 ", "0 1 2 3 5 5 "}));
 }
 
 }  // namespace

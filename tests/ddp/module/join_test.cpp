@@ -1,7 +1,6 @@
 // Uneven inputs: all ranks receive the error in one step, or none does, and nobody waits in vain.
 #include "ddp/join.h"
 
-#include "ddp/convert_sync_batchnorm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
@@ -82,89 +81,6 @@ TEST(Join, RaisesTheSameOnAllRanksInOneStepOrNothing) {
   }
 }
 
-TEST(Join, InAWorldOfOneIsAlwaysEven) {
-  const auto reports = run_world(1, [](const Group& group) {
-    Terms net(2);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    return loop(ddp, group, {2}) + " | " + loop(ddp, group, {0});
-  });
-  EXPECT_EQ(reports, same(1, "3 3 | 30 30; 3 3 | 30 30; even | even"));
-}
-
-// The rank without inputs is never waited for in the middle of a forward.
-TEST(Join, ComesBeforeLayersOfSyncBatchNorm) {
-  for (const int without : {0, 1}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      torch::nn::Sequential net(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(2));
-      convert_sync_batchnorm(net.ptr(), group);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      const auto step = [&] {
-        ddp.forward(torch::arange(4, at::kFloat).view({2, 2}) + group->getRank()).sum().backward();
-      };
-      std::string report;
-      auto join = ddp.join(kThrowing);
-      try {
-        for (int i = 0; i < (group->getRank() == without ? 2 : 3); ++i) step();
-        join.finish();
-      } catch (const UnevenInputsError&) {
-        report = "told; ";
-      }
-      const auto seen = [&] { return std::to_string(net->buffers().back().item<std::int64_t>()); };
-      report += seen();
-      step();
-      return report + " " + seen();
-    });
-    EXPECT_EQ(reports, same(2, "told; 2 3")) << "rank " << without << " has fewer";
-  }
-}
-
-TEST(Join, WorksWithEveryOptionOfTheReducer) {
-  const std::vector<DistributedDataParallelOptions> all = {
-      {.static_graph = true},
-      {.find_unused_parameters = true},
-      {.find_unused_parameters = true, .skip_all_reduce_unused_params = true},
-      {.gradient_as_bucket_view = true},
-      {.buffer_sync_lag = false, .batched_grad_copy = true}};
-  for (DistributedDataParallelOptions options : all) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      options.process_group = group;
-      options.bucket_cap_mb = 0.0;
-      Terms net(2);
-      DistributedDataParallel ddp(net, options);
-      const std::string report = loop(ddp, group, {3, 2}) + " | ";
-      return report + loop(ddp, group, {3, 3});
-    });
-    const std::string step = "4.5 4.5 | 45 45; ";
-    EXPECT_EQ(reports, same(2, step + step + uneven("rank 1 has", 2, "rank 0 has") + " | " + step +
-                                   step + step + "even"));
-  }
-}
-
-// A window that one rank ends early is reported in the very forward, though that one sends nothing.
-TEST(Join, CountsForwardsInsideNoSync) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    std::string report;
-    auto join = ddp.join(kThrowing);
-    try {
-      for (int i = 0; i < (group->getRank() == 0 ? 6 : 4); ++i) {
-        std::optional<NoSyncGuard> local;
-        if (i % 3 != 2) local.emplace(ddp.no_sync());
-        ddp.forward(Loss{{0, own(group)}}).backward();
-        report += net->gradients() + "; ";
-      }
-      join.finish();
-    } catch (const UnevenInputsError& error) {
-      report += error.what();
-    }
-    return report;
-  });
-  const std::string told = uneven("rank 1 has", 4, "rank 0 has");
-  EXPECT_EQ(reports, (std::vector<std::string>{"3 3; 6 6; 13.5 13.5; 16.5 16.5; " + told,
-                                               "6 6; 12 12; 13.5 13.5; 19.5 19.5; " + told}));
-}
-
 // Ranks evaluate as they like, where that sends nothing; a forward that sends buffers is counted.
 TEST(Join, CountsForwardsWithoutGradientsOnlyWhereTheySend) {
   for (const bool buffers : {false, true}) {
@@ -186,28 +102,6 @@ TEST(Join, CountsForwardsWithoutGradientsOnlyWhereTheySend) {
       return report;
     });
     EXPECT_EQ(reports, same(2, buffers ? uneven("rank 0 has", 1, "rank 1 has") : "even"));
-  }
-}
-
-// A SyncBatchNorm in training exchanges statistics without gradients, too.
-TEST(Join, CountsForwardsWithoutGradientsThatExchangeStatistics) {
-  for (const bool training : {false, true}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      torch::nn::Sequential net(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(2));
-      convert_sync_batchnorm(net.ptr(), group);
-      DistributedDataParallel ddp(net, {.process_group = group, .forward_sync_buffers = false});
-      net->train(training);
-      auto join = ddp.join(kThrowing);
-      const torch::NoGradGuard no_grad;
-      try {
-        for (int i = 0; i < group->getRank(); ++i) ddp.forward(torch::ones({2, 2}));
-        join.finish();
-        return std::string("even");
-      } catch (const UnevenInputsError& error) {
-        return std::string(error.what());
-      }
-    });
-    EXPECT_EQ(reports, same(2, training ? uneven("rank 0 has", 0, "rank 1 has") : "even"));
   }
 }
 
@@ -263,23 +157,6 @@ TEST(Join, IsInTheLoggingDataFromItsBeginOnUnlessItIsDisabled) {
     return report + told();
   });
   EXPECT_EQ(reports, same(2, "not not told told "));
-}
-
-TEST(Join, ThatIsDisabledAsksNobody) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    {
-      auto join = ddp.join({.enable = false});
-      const torch::NoGradGuard no_grad;
-      for (int i = 0; i < group->getRank(); ++i) ddp.forward(Loss{{0, 1.0}});
-      join.finish();
-      const auto another = ddp.join({.enable = false});
-    }
-    ddp.forward(Loss{{0, own(group)}}).backward();
-    return net->gradients();
-  });
-  EXPECT_EQ(reports, same(2, "4.5 4.5"));
 }
 
 }  // namespace

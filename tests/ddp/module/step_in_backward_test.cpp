@@ -1,7 +1,6 @@
 // An optimizer that steps in backward does what it does after it.
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
-#include "tests/ddp/module/joins.h"
 #include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
@@ -10,10 +9,8 @@
 namespace lockstep {
 namespace {
 
-using testing::count_of;
 using testing::Group;
 using testing::numbers;
-using testing::own;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
@@ -33,28 +30,6 @@ std::string thrown_by(const std::function<void()>& act) {
   return "nothing";
 }
 
-// Averages 4.5 and 1; then a window of 4.5 and a synchronised 4.5.
-TEST(StepInBackward, MovesParametersOnceASynchronisedPass) {
-  for (const bool views : {false, true}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Terms net(2);
-      DistributedDataParallel ddp(
-          net, {.process_group = group, .bucket_cap_mb = 0.0, .gradient_as_bucket_view = views});
-      ddp->step_in_backward(sgd(net));
-      ddp.forward(Loss{{0, own(group)}, {1, 1.0}}).backward();
-      std::string report = numbers(net->weights[0]) + " " + net->gradients() + "; ";
-      {
-        const auto guard = ddp.no_sync();
-        ddp.forward(Loss{{0, own(group)}, {1, 0.0}}).backward();
-      }
-      report += numbers(net->weights[0]) + "; ";
-      ddp.forward(Loss{{0, own(group)}, {1, 0.0}}).backward();
-      return report + numbers(net->weights[0]);
-    });
-    EXPECT_EQ(reports, same(2, "-4.5 -4.5 none | none; -4.5 -4.5; -15.75 -15.75")) << views;
-  }
-}
-
 TEST(StepInBackward, MovesNothingAfterAPassThatFailed) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(2);
@@ -65,21 +40,6 @@ TEST(StepInBackward, MovesNothingAfterAPassThatFailed) {
     return std::string(is_reported ? "told: " : "not told: ") + numbers(net->weights[0]);
   });
   EXPECT_EQ(reports, same(2, "told: 0 0"));
-}
-
-// Rank 1 shadows two passes, and receives what rank 0 has in the end.
-TEST(StepInBackward, LeavesAShadowingRankAlone) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    ddp->step_in_backward(sgd(net));
-    auto join = ddp.join();
-    for (int i = 0; i < count_of({3, 1}, group); ++i) ddp.forward(Loss{{0, 4.0}}).backward();
-    join.finish();
-    return numbers(net->weights[0]);
-  });
-  // Averages 4, 2, 2; velocities 4, 4, 4.
-  EXPECT_EQ(reports, same(2, "-12 -12"));
 }
 
 TEST(StepInBackward, IsComparedAndSaidOnce) {

@@ -222,24 +222,5 @@ TEST(OnADevice, WhatTheHostMustKnowIsKnown) {
   EXPECT_EQ(reports, same(2, step + step + step + step + step + step));
 }
 
-TEST(OnADevice, SparseGradientsAreAveraged) {
-  const auto reports = run_on_devices(2, [&](const Group& group) {
-    torch::nn::Embedding words(torch::nn::EmbeddingOptions(4, 2).sparse(true));
-    words->to(at::kDouble);
-    words->to(accelerator_device());
-    DistributedDataParallel ddp(words, {.process_group = group});
-    std::string report;
-    for (int step = 0; step < 2; ++step) {
-      words->zero_grad();
-      const std::vector<std::int64_t> read = {group->getRank(), 3};
-      ddp.forward(torch::tensor(read).to(accelerator_device())).sum().backward();
-      report += numbers(words->weight.grad().to_dense().cpu()) + ";";
-    }
-    return report + forgotten();
-  });
-  const std::string step = "0.5 0.5 0.5 0.5 0 0 1 1;";
-  EXPECT_EQ(reports, same(2, step + step));
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Gradients of every kind: dtypes, layouts, sizes, views of buckets, sparse ones, delayed ones.
+// Views of buckets, caps of a list, and gradients that are refused.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
@@ -17,84 +17,7 @@ using testing::same;
 using testing::share;
 using testing::Terms;
 using testing::validation_errors_in;
-using testing::ways_to_hold;
 using Loss = testing::TermsImpl::Loss;
-using Options = DistributedDataParallelOptions;
-
-// Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
-struct Kinds : torch::nn::Module {
-  explicit Kinds(const std::vector<at::Tensor>& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      register_parameter("p" + std::to_string(i), values[i].clone());
-    }
-  }
-  at::Tensor forward(double factor) {
-    at::Tensor total = torch::zeros({}, at::kDouble);
-    for (const at::Tensor& each : parameters()) {
-      const at::Tensor weights =
-          (torch::arange(1, each.numel() + 1, at::kDouble) * factor).view(each.sizes());
-      at::Tensor value = each;
-      if (each.is_complex()) value = at::real(each) + at::imag(each) * 3;
-      total = total + (value.to(at::kDouble) * weights).sum();
-    }
-    return total;
-  }
-  std::string gradients() const {
-    std::string text;
-    for (const at::Tensor& each : parameters()) {
-      const at::Tensor& gradient = each.grad();
-      if (!gradient.defined()) {
-        text += "none; ";
-        continue;
-      }
-      const bool is_complex = gradient.is_complex();
-      text += numbers(is_complex ? at::real(gradient) : gradient);
-      if (is_complex) text += " + i " + numbers(at::imag(gradient));
-      text += std::string(" ") + c10::toString(gradient.scalar_type()) +
-              c10::str(gradient.strides()) + "; ";
-    }
-    return text;
-  }
-};
-
-std::vector<at::Tensor> every_kind() {
-  return {torch::zeros({2}, at::kFloat),
-          torch::zeros({2}, at::kComplexDouble),
-          torch::zeros({0, 3}, at::kFloat),
-          torch::zeros({3, 2}, at::kDouble).t(),
-          torch::zeros({1, 2, 1, 2}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
-          torch::zeros({2}, at::kHalf),
-          torch::zeros({2}, at::kBFloat16),
-          torch::zeros({}, at::kComplexFloat),
-          torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2),
-          torch::zeros({0}, at::kComplexFloat)};
-}
-
-TEST(Kinds, AreAllAveragedInTheLayoutOfTheirParameters) {
-  for (const Options& way : ways_to_hold()) {
-    for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
-      const auto reports = run_world(3, [&](const Group& group) {
-        Options options = way;
-        options.process_group = group;
-        options.bucket_cap_mb = cap;
-        const auto net = std::make_shared<Kinds>(every_kind());
-        DistributedDataParallel ddp(net, options);
-        std::string report;
-        for (int step = 0; step < 3; ++step) {
-          net->zero_grad(step != 1);  // once into what is there
-          ddp.forward(3.0 * group->getRank()).backward();
-          if (step != 1) report += net->gradients() + "| ";
-        }
-        return report;
-      });
-      const std::string step =
-          "3 6 Float[1]; 3 6 + i 9 18 ComplexDouble[1];  Float[3, 1]; 3 6 9 12 15 18 Double[1, 2]; "
-          "3 6 9 12 Float[4, 1, 4, 2]; 3 6 Half[1]; 3 6 BFloat16[1]; 3 + i 9 ComplexFloat[]; "
-          "3 6 Double[1];  + i  ComplexFloat[1]; | ";
-      EXPECT_EQ(reports, same(3, step + step));
-    }
-  }
-}
 
 // Accumulated over two synchronised passes: the average of (average + new).
 TEST(Views, AreTheGradientsAndStaySoThroughRebuildAndZeroing) {
@@ -142,56 +65,6 @@ TEST(Views, OfTwoInstancesOnOneModuleAreRefused) {
     EXPECT_NE(report.find("another DistributedDataParallel over the same parameters"),
               std::string::npos)
         << report;
-  }
-}
-
-// A kept view is divided, a copied gradient multiplied by the rounded 1 / W, as PyTorch does.
-TEST(Views, AreDividedWhereCopiesAreMultiplied) {
-  const auto reports = run_world(3, [](const Group& group) {
-    std::string report;
-    for (const bool views : {false, true}) {
-      torch::nn::Linear net(torch::nn::LinearOptions(64, 1).bias(false));
-      DistributedDataParallel ddp(net, {.process_group = group, .gradient_as_bucket_view = views});
-      torch::manual_seed(4);
-      const auto input = torch::rand({1, 64});
-      ddp.forward(input).backward();
-      net->zero_grad(false);
-      ddp.forward(input).backward();
-      const at::Tensor multiplied = input * (1.0 / 3), divided = input / 3;
-      const auto sum = [](const at::Tensor& x) { return x + x + x; };
-      report += net->weight.grad().equal(sum(multiplied)) ? "multiplied " : "";
-      report += net->weight.grad().equal(sum(divided)) ? "divided " : "";
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, same(3, "multiplied divided "));
-}
-
-TEST(DelayedGradients, TravelBehindAllOthersAndAreAwaited) {
-  for (const Options& way : ways_to_hold(
-           {.delay_all_reduce_named_params = {"w3", "w1"}, .param_to_hook_all_reduce = "w0"})) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Options options = way;
-      options.process_group = group;
-      options.bucket_cap_mb = 0.0;
-      Terms net(4);
-      DistributedDataParallel ddp(net, options);
-      std::string report;
-      for (int step = 0; step < 3; ++step) {
-        net->zero_grad();
-        const double c = share(group);
-        ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
-        report += net->gradients() + " in ";
-        for (const PlannedBucket& bucket : ddp->bucket_plan()) {
-          for (const std::size_t index : bucket.gradients) report += std::to_string(index);
-          report += '/';
-        }
-        report += "; ";
-      }
-      return report;
-    });
-    const std::string values = "3 3 | 30 30 | 300 300 | 3000 3000 in ";
-    EXPECT_EQ(reports, same(2, values + "02/13/; " + values + "2/0/13/; " + values + "2/0/13/; "));
   }
 }
 

@@ -1,4 +1,4 @@
-// Decides which backward passes are reduced, and reports them.
+// Passes over parts of a forward, hooks of the users, and what the logging data say.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/module/fixed_signature.h"
@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-
-#include <thread>
 
 namespace lockstep {
 namespace {
@@ -20,56 +18,6 @@ using testing::same;
 using testing::share;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-TEST(Passes, OfOneGraphTwiceAreBothReduced) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto loss = ddp.forward(Loss{{0, share(group)}});
-    loss.backward({}, true);
-    std::string report = net->gradients();
-    loss.backward();
-    return report + "; " + net->gradients();
-  });
-  EXPECT_EQ(reports, same(2, "3 3; 6 6"));
-}
-
-// PyTorch: the first of the two consumes what the synchronised forward armed, the second is local.
-TEST(Passes, OfALocalForwardStayLocalWhateverForwardsComeBetween) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    at::Tensor local;
-    {
-      const auto guard = ddp.no_sync();
-      local = ddp.forward(Loss{{0, share(group)}});
-    }
-    const auto synchronised = ddp.forward(Loss{{0, 10 * share(group)}});
-    local.backward();
-    std::string report = net->gradients();
-    synchronised.backward();
-    return report + "; " + net->gradients();
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"2 2; 33 33", "4 4; 33 33"}));
-}
-
-TEST(Passes, ThroughALocalAndASynchronisedGraphAreReduced) {
-  for (const bool local_first : {false, true}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Terms net(2);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      at::Tensor local;
-      {
-        const auto guard = ddp.no_sync();
-        local = ddp.forward(Loss{{0, share(group)}});
-      }
-      const auto synchronised = ddp.forward(Loss{{1, 10 * share(group)}});
-      (local_first ? local + synchronised : synchronised + local).backward();
-      return net->gradients();
-    });
-    EXPECT_EQ(reports, same(2, "3 3 | 30 30"));
-  }
-}
 
 // PyTorch collects the gradients of one forward over several backwards; ours says what to do.
 TEST(Passes, OverPartsOfOneForwardAreReportedWithTheWayOut) {
@@ -107,42 +55,6 @@ TEST(Passes, OverPartsOfOneForwardAreReportedWithTheWayOut) {
   }
 }
 
-TEST(Passes, OfAutogradGradAreNoneOfOurs) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    std::string report;
-    for (int step = 0; step < 2; ++step) {
-      net->zero_grad();
-      const auto loss = ddp.forward(Loss{{0, share(group)}});
-      const auto alone = torch::autograd::grad({loss}, {net->weights[0]}, {}, true);
-      report += numbers(alone[0]) + (net->weights[0].grad().defined() ? " defined" : " none");
-      loss.backward();
-      report += " " + net->gradients() + "; ";
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"2 2 none 3 3; 2 2 none 3 3; ",
-                                               "4 4 none 3 3; 4 4 none 3 3; "}));
-}
-
-TEST(Passes, MayRunOnAnyThread) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(3);
-    DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
-    std::string report;
-    for (int step = 0; step < 3; ++step) {
-      net->zero_grad();
-      const auto loss = ddp.forward(Loss{{0, share(group)}, {1, 10 * share(group)}, {2, 0.0}});
-      std::thread([&] { loss.backward(); }).join();
-      report += net->gradients() + "; ";
-    }
-    return report;
-  });
-  const std::string step = "3 3 | 30 30 | 0 0; ";
-  EXPECT_EQ(reports, same(2, step + step + step));
-}
-
 // Hooks see what this rank has for itself; averages are there when backward returns.
 TEST(Passes, AreAveragedBehindEveryHookOfTheUsers) {
   const auto reports = run_world(2, [](const Group& group) {
@@ -161,50 +73,6 @@ TEST(Passes, AreAveragedBehindEveryHookOfTheUsers) {
   });
   EXPECT_EQ(reports, (std::vector<std::string>{"2 2 then 3 3; 2 2 then 3 3; ",
                                                "4 4 then 3 3; 4 4 then 3 3; "}));
-}
-
-// Evaluation of either kind between steps of training, with and without the lag.
-TEST(Passes, GoOnAfterEvaluation) {
-  for (const bool lag : {true, false}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      torch::manual_seed(3);
-      torch::nn::Sequential net(torch::nn::Linear(2, 3), torch::nn::BatchNorm1d(3));
-      DistributedDataParallel ddp(net, {.process_group = group, .buffer_sync_lag = lag});
-      const auto input = torch::arange(8.0).view({4, 2}) + group->getRank();
-      const auto train = [&] {
-        net->train();
-        net->zero_grad();
-        ddp.forward(input).pow(2).sum().backward();
-        std::string text;
-        for (const at::Tensor& each : net->parameters()) {
-          text += each.is_inference() || each.grad().is_inference() ? "inference! " : "";
-          text += numbers(each.grad()) + " ";
-        }
-        return text;
-      };
-      std::string report = train();
-      net->eval();
-      {
-        const c10::InferenceMode inference;
-        ddp.forward(input);
-        ddp.forward(input);
-      }
-      report += "; " + train();
-      net->eval();
-      {
-        const torch::NoGradGuard no_grad;
-        ddp.forward(input);
-      }
-      report += "; " + train() + "; " + train();
-      for (const at::Tensor& each : net->buffers()) {
-        if (each.is_inference()) report += "inference!";
-      }
-      return report;
-    });
-    EXPECT_EQ(reports[0], reports[1]);
-    EXPECT_EQ(reports[0].find("inference!"), std::string::npos) << reports[0];
-    EXPECT_GT(reports[0].size(), 100U);
-  }
 }
 
 TEST(Logging, ReportsWhatTheObjectIsAndWhatItHasDone) {

@@ -10,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
-#include <sstream>
 #include <unistd.h>
 
 namespace lockstep {
@@ -100,51 +99,6 @@ TEST(Recovery, SaysThatAPeerLeftWhoseProcessEndedBeforeItsObjectWasDestroyed) {
       }
     }
   }
-}
-
-TEST(Recovery, MayWrapTheModuleAnew) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(2);
-    std::string report;
-    for (int life = 0; life < 3; ++life) {
-      DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
-      net->zero_grad();
-      ddp.forward(Loss{{0, share(group)}, {1, share(group)}}).backward();
-      report += net->gradients() + "; ";
-      net->weights[0].register_hook([life](const at::Tensor& gradient) -> at::Tensor {
-        if (life == 0) throw std::runtime_error("a user's mistake");
-        return gradient;
-      });
-      try {
-        ddp.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
-      } catch (const std::exception&) {
-        net->weights[0].remove_hook(0);
-        report += "thrown; ";
-      }
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, same(2, "3 3 | 3 3; thrown; 3 3 | 3 3; 3 3 | 3 3; "));
-}
-
-// torch::load gives parameters new memory, and with it drops what listened to their gradients.
-TEST(Recovery, ListensToParametersThatWereLoadedAfterWrapping) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(2);
-    DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
-    std::stringstream stream;
-    torch::save(ddp, stream);
-    std::string report;
-    for (int step = 0; step < 4; ++step) {
-      net->zero_grad();
-      if (step == 2) torch::load(ddp, stream);
-      ddp.forward(Loss{{0, share(group)}, {1, 10 * share(group)}}).backward();
-      report += net->gradients() + "; ";
-    }
-    return report;
-  });
-  const std::string step = "3 3 | 30 30; ";
-  EXPECT_EQ(reports, same(2, step + step + step + step));
 }
 
 struct Picky : torch::nn::Module {

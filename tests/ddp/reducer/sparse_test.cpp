@@ -1,4 +1,4 @@
-// Sparse gradients, of embeddings: exchanged word by word.
+// Sparse gradients where none is expected, dense ones where one is, and those of a bag of words.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
@@ -16,55 +16,6 @@ using testing::run_world;
 using testing::same;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
-using Options = DistributedDataParallelOptions;
-
-// Every rank looks up other words, some the same, one none at all.
-TEST(SparseGradients, AreAveragedWordByWord) {
-  struct Words : torch::nn::Module {
-    explicit Words(bool last)
-        : table(nullptr), scale(register_parameter("scale", torch::ones({1}, at::kDouble))) {
-      const auto options = torch::nn::EmbeddingOptions(5, 2).sparse(true);
-      table = register_module("table", torch::nn::Embedding(options));
-      table->to(at::kDouble);
-      if (last) late = register_parameter("late", torch::ones({1}, at::kDouble));
-      const torch::NoGradGuard no_grad;
-      table->weight.fill_(1);
-    }
-    at::Tensor forward(const std::vector<std::int64_t>& words, double factor) {
-      at::Tensor sum = scale.sum() * factor;
-      if (late.defined()) sum = sum + late.sum() * factor;
-      return sum + (table->forward(torch::tensor(words, at::kLong)) * factor).sum();
-    }
-    torch::nn::Embedding table;
-    at::Tensor scale, late;
-  };
-  for (const bool last : {false, true}) {  // whether the table has the last bucket
-    for (const Options& way :
-         {Options{}, Options{.bucket_cap_mb = 0.0}, Options{.find_unused_parameters = true},
-          Options{.static_graph = true}, Options{.gradient_as_bucket_view = true}}) {
-      const auto reports = run_world(3, [&](const Group& group) {
-        Options options = way;
-        options.process_group = group;
-        const auto net = std::make_shared<Words>(last);
-        DistributedDataParallel ddp(net, options);
-        const std::vector<std::vector<std::int64_t>> words = {{0, 1, 1}, {}, {1, 4}};
-        std::string report;
-        for (int step = 0; step < 3; ++step) {
-          net->zero_grad();
-          const auto rank = static_cast<std::size_t>(group->getRank());
-          ddp.forward(words[rank], 3.0 * (group->getRank() + 1)).backward();
-          const at::Tensor& gradient = net->table->weight.grad();
-          report += numbers(gradient.to_dense()) + (gradient.is_sparse() ? " sparse " : " dense ") +
-                    numbers(net->scale.grad()) + "; ";
-        }
-        return report;
-      });
-      // Word 0: 3 / 3; word 1: (3 + 3 + 9) / 3; word 4: 9 / 3; scale: (3 + 6 + 9) / 3.
-      const std::string step = "1 1 5 5 0 0 0 0 3 3 sparse 6; ";
-      EXPECT_EQ(reports, same(3, step + step + step));
-    }
-  }
-}
 
 TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
   struct Words : torch::nn::Module {

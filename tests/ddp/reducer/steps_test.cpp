@@ -128,29 +128,5 @@ TEST(Steps, AreComparedWhereTheLastBucketIsSparse) {
   EXPECT_EQ(reports, same(2, told(2)));
 }
 
-// A program whose passes are many, or few, or local, is in step as long as all ranks are.
-TEST(Steps, MayHaveAnyNumberOfForwardsAndPasses) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1, 1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    std::string report;
-    for (int step = 0; step < 3; ++step) {
-      {
-        const auto guard = ddp.no_sync();
-        for (int i = 0; i < group->getRank() + 1; ++i) ddp(Loss{{0, 1.0}}).backward();
-      }
-      const auto first = ddp(Loss{{0, 1.0}}), second = ddp(Loss{{0, 1.0}});
-      second.backward();
-      ddp(Loss{{0, 1.0}});
-      first.backward({}, /*retain_graph=*/true);
-      first.backward();
-    }
-    ddp->update_process_group(group);
-    ddp(Loss{{0, 0.0}}).backward();
-    return numbers(net->weights[0].grad());
-  });
-  EXPECT_EQ(reports, same(2, "13.5"));
-}
-
 }  // namespace
 }  // namespace lockstep

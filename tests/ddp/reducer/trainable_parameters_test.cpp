@@ -1,4 +1,4 @@
-// Parameters that are frozen or unfrozen after they were wrapped.
+// Parameters that some ranks freeze, or all of them, after they were wrapped.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
@@ -10,57 +10,15 @@
 namespace lockstep {
 namespace {
 
-using testing::all_ways;
 using testing::Group;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-using Options = DistributedDataParallelOptions;
 
 // 0, 3, 6, ...: its average is exact in worlds of 2 and 3.
 double rank_times_three(const Group& group) {
   return 3.0 * group->getRank();
-}
-
-TEST(TrainableParameters, AreAveragedWhereTheyWereUnfrozenAndKeepTheirGradientWhereFrozen) {
-  for (const int world : {2, 3}) {
-    for (const bool finds_unused : {false, true}) {
-      for (const bool is_static : {false, true}) {
-        for (const Options& way :
-             all_ways({.find_unused_parameters = finds_unused, .static_graph = is_static})) {
-          const auto reports = run_world(world, [&](const Group& group) {
-            Options options = way;
-            options.process_group = group;
-            Terms net(3);
-            net->weights[2].set_requires_grad(false);
-            DistributedDataParallel ddp(net, options);
-            const double own = rank_times_three(group);
-            for (int step = 0; step < 3; ++step) {
-              net->zero_grad();
-              ddp.forward(Loss{{0, own}, {1, 1.0}, {2, 5.0}}).backward();
-            }
-            std::string report = net->gradients() + "; ";
-            net->weights[0].set_requires_grad(false);
-            net->weights[2].set_requires_grad(true);
-            ddp->update_trainable_parameters();
-            for (int step = 0; step < 3; ++step) {
-              net->weights[1].mutable_grad() = at::Tensor();
-              net->weights[2].mutable_grad() = at::Tensor();
-              ddp.forward(Loss{{0, 9.0}, {1, 2 * own}, {2, own}}).backward();
-            }
-            std::size_t planned = 0;
-            for (const auto& bucket : ddp->bucket_plan()) planned += bucket.gradients.size();
-            return report + net->gradients() + "; " + std::to_string(planned) + " planned";
-          });
-          EXPECT_EQ(reports, same(world, world == 2 ? "1.5 1.5 | 1 1 | none; 1.5 1.5 | 3 3 | "
-                                                      "1.5 1.5; 2 planned"
-                                                    : "3 3 | 1 1 | none; 3 3 | 6 6 | 3 3; 2 "
-                                                      "planned"));
-        }
-      }
-    }
-  }
 }
 
 TEST(TrainableParameters, ThatOneRankAloneFreezesAreOneSentenceOnEveryRankAndTrainingContinues) {
@@ -108,23 +66,6 @@ TEST(TrainableParameters, ThatOneRankFreezesAndDoesNotUpdateAreReportedOnEveryRa
           << reports[rank];
     }
   }
-}
-
-TEST(TrainableParameters, KeepWhatNoSyncHasAccumulatedAcrossAnUpdate) {
-  const auto reports = run_world(3, [](const Group& group) {
-    Terms net(3);
-    net->weights[2].set_requires_grad(false);
-    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
-    {
-      const auto guard = ddp.no_sync();
-      ddp.forward(Loss{{1, rank_times_three(group)}}).backward();
-    }
-    net->weights[2].set_requires_grad(true);
-    ddp->update_trainable_parameters();
-    ddp.forward(Loss{{2, rank_times_three(group)}}).backward();
-    return net->gradients();
-  });
-  EXPECT_EQ(reports, same(3, "none | 3 3 | 3 3"));
 }
 
 TEST(TrainableParameters, CannotAllBeFrozenNorBeUpdatedInAJoin) {

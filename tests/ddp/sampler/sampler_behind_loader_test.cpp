@@ -7,7 +7,6 @@
 
 #include <set>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -81,28 +80,6 @@ Indices from(const Indices& all, std::size_t position) {
   return {all.begin() + static_cast<std::ptrdiff_t>(position), all.end()};
 }
 
-TEST(SamplerBehindALoader, ContinuesBehindADataLoaderWhereItWasSaved) {
-  for (const std::size_t batches : {1U, 2U, 4U}) {
-    Training first(0);
-    first.sampler.set_epoch(2);
-    const Indices before = first.pass(batches);
-    torch::serialize::OutputArchive out;
-    first.sampler.save(out);
-
-    Training second(0);
-    auto in = read_back(out);
-    second.sampler.load(in);
-    second.sampler.set_epoch(second.sampler.epoch());
-    const Indices epoch = second.sampler.indices();
-    EXPECT_EQ(before, Indices(epoch.begin(), epoch.end() - static_cast<std::ptrdiff_t>(
-                                                               epoch.size() - before.size())));
-    EXPECT_EQ(second.pass(), from(epoch, before.size())) << batches << " batches";
-    EXPECT_EQ(second.pass(), epoch) << "the pass after it begins at the start";
-    second.sampler.set_epoch(3);
-    EXPECT_EQ(second.pass(), second.sampler.indices());
-  }
-}
-
 // A loader with workers has drawn up to four batches that the program has not seen.
 TEST(SamplerBehindALoader, ContinuesAfterTheSamplesThatWereUsedWhereWorkersDrawAhead) {
   Training first(2);
@@ -121,42 +98,6 @@ TEST(SamplerBehindALoader, ContinuesAfterTheSamplesThatWereUsedWhereWorkersDrawA
   auto drawn = read_back(ahead);
   second.sampler.load(drawn);
   EXPECT_LT(second.pass().size(), first.sampler.size() - used.size()) << "it counts what was drawn";
-}
-
-TEST(SamplerBehindALoader, HasNothingLeftOfAnEpochThatWasOver) {
-  Training first(0);
-  first.pass();
-  torch::serialize::OutputArchive out;
-  first.sampler.save(out);
-
-  Training same_epoch(0), next_epoch(0);
-  auto in = read_back(out);
-  same_epoch.sampler.load(in);
-  EXPECT_EQ(same_epoch.pass(), Indices());
-  EXPECT_EQ(same_epoch.pass(), same_epoch.sampler.indices());
-
-  next_epoch.sampler.load(in);
-  next_epoch.sampler.set_epoch(1);
-  EXPECT_EQ(next_epoch.pass(), next_epoch.sampler.indices());
-}
-
-TEST(SamplerBehindALoader, KeepsALoadedPositionForItsEpochAlone) {
-  Training first(0);
-  first.pass(2);
-  torch::serialize::OutputArchive out;
-  first.sampler.save(out);
-
-  Training second(0);
-  auto in = read_back(out);
-  second.sampler.load(in);
-  torch::serialize::OutputArchive again;
-  second.sampler.save(again);  // before any sample is drawn
-  second.sampler.set_epoch(5);
-  EXPECT_EQ(second.pass(), second.sampler.indices());
-
-  auto copy = read_back(again);
-  second.sampler.load(copy);
-  EXPECT_EQ(second.pass(), from(second.sampler.indices(), 6));
 }
 
 // The loader copies the sampler after the load, so that the copy's dataset is the sampler's.
@@ -186,19 +127,6 @@ TEST(SamplerBehindALoader, RefusesAPositionInADatasetOfAnotherSize) {
     for (const auto& batch : *loader) seen.insert(seen.end(), batch.begin(), batch.end());
     EXPECT_EQ(seen, sampler.indices());
   }
-}
-
-// The start of an epoch is a place in a dataset of any size.
-TEST(SamplerBehindALoader, TakesTheStartOfAnEpochToADatasetOfAnotherSize) {
-  DistributedSampler saved = first_of_two(12), sampler = first_of_two(20);
-  saved.set_epoch(3);
-  torch::serialize::OutputArchive out;
-  saved.save(out);
-  auto in = read_back(out);
-  sampler.load(in);
-  EXPECT_EQ(sampler.epoch(), 3);
-  EXPECT_EQ(sampler.size(), 10U);
-  EXPECT_EQ(sampler.next(20), sampler.indices());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The loops of SyncBatchNorm on one rank's values, against ATen in double precision.
+// The loops of SyncBatchNorm: what they copy, views that are computed when read, and threads.
 #include "ddp/sync_batch_norm/kernels.h"
 
 #include <ATen/Parallel.h>
@@ -30,64 +30,6 @@ std::vector<at::Tensor> layouts(const at::Tensor& values) {
   return out;
 }
 
-// True if offsets mean the same; the stride of an axis of one means nothing, nor that of no values.
-bool lie_alike(const at::Tensor& a, const at::Tensor& b) {
-  for (std::int64_t axis = 0; axis < a.dim(); ++axis) {
-    if (a.numel() > 0 && a.size(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
-  }
-  return a.sizes() == b.sizes();
-}
-
-at::Tensor rows(const at::Tensor& values) {
-  return values.to(at::kDouble).movedim(1, -1).reshape({-1, values.size(1)});
-}
-
-at::Tensor beside(const at::Tensor& by_channel, const at::Tensor& values) {
-  Shape shape(static_cast<std::size_t>(values.dim()), 1);
-  shape[1] = -1;
-  return by_channel.view(shape);
-}
-
-at::Tensor doubles(const std::vector<double>& values) {
-  return torch::tensor(values, at::kDouble);
-}
-
-void expect_close(const at::Tensor& ours, const at::Tensor& right, double tolerance) {
-  EXPECT_EQ(ours.sizes(), right.sizes());
-  EXPECT_TRUE(at::allclose(ours.to(at::kDouble), right.to(at::kDouble), tolerance, tolerance))
-      << ours << right;
-}
-
-// Half an ULP of values up to 16.
-double tolerance_of(at::ScalarType dtype) {
-  if (dtype == at::kHalf) return 8e-3;
-  if (dtype == at::kBFloat16) return 6.4e-2;
-  return dtype == at::kFloat ? 1e-6 : 1e-14;
-}
-
-template <class Check>
-void for_each_case(const Check& check) {
-  for (const Shape& shape : shapes()) {
-    for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {
-      for (const at::Tensor& values : layouts(drawn(shape, 3, dtype))) {
-        SCOPED_TRACE(c10::str(values.sizes(), values.strides(), dtype));
-        check(laid_out(values), dtype);
-      }
-    }
-  }
-}
-
-TEST(BatchNormKernels, StatisticsAreThoseOfTheDefinition) {
-  for_each_case([](const at::Tensor& values, at::ScalarType) {
-    const BatchStatistics statistics = statistics_of(values);
-    const at::Tensor all = rows(values);
-    ASSERT_EQ(statistics.count, all.size(0));
-    if (statistics.count == 0) return;
-    expect_close(doubles(statistics.averages), all.mean(0), 1e-12);
-    expect_close(doubles(statistics.squared_distances), (all - all.mean(0)).square().sum(0), 1e-12);
-  });
-}
-
 TEST(BatchNormKernels, WhatLiesInALayoutOfTheLoopsIsNotCopied) {
   for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{2, 3, 2, 3, 5}}) {
     const auto all = layouts(drawn(shape, 3, at::kFloat));
@@ -107,40 +49,6 @@ TEST(BatchNormKernels, ViewsThatAreComputedWhenReadAreReadRight) {
   EXPECT_TRUE(at::equal(normalise(values, by), values + 2));
   EXPECT_TRUE(
       at::equal(gradient_sums(laid_out_like(minus, values), values, by)[0], values.neg().sum(0)));
-}
-
-TEST(BatchNormKernels, BothDirectionsAreThoseOfTheDefinitionInEveryLayout) {
-  for_each_case([](const at::Tensor& values, at::ScalarType dtype) {
-    const std::int64_t channels = values.size(1), count = 7;
-    const Normaliser by{.averages = drawn({channels}, 4, at::kDouble),
-                        .inverse_deviations = drawn({channels}, 5, at::kDouble).abs(),
-                        .weight = drawn({channels}, 6, at::kFloat),
-                        .bias = drawn({channels}, 10, at::kFloat)};
-    const at::Tensor wide = values.to(at::kDouble), distance = wide - beside(by.averages, wide);
-    const at::Tensor inverse = beside(by.inverse_deviations, wide);
-    const at::Tensor weight = beside(by.weight.to(at::kDouble), wide);
-    const at::Tensor output = normalise(values, by);
-    EXPECT_TRUE(lie_alike(output, values)) << output.strides();
-    EXPECT_EQ(output.scalar_type(), dtype);
-    const at::Tensor right = distance * inverse * weight + beside(by.bias.to(at::kDouble), wide);
-    expect_close(output, right, tolerance_of(dtype));
-
-    for (const at::Tensor& given : layouts(drawn(values.sizes().vec(), 7, dtype))) {
-      const at::Tensor gradient = laid_out_like(given, values);
-      ASSERT_TRUE(lie_alike(gradient, values)) << gradient.strides();
-      const at::Tensor upstream = gradient.to(at::kDouble);
-      expect_close(gradient_sums(gradient, values, by),
-                   at::stack({rows(upstream).sum(0), rows(upstream * distance).sum(0)}), 1e-11);
-      const at::Tensor sums = drawn({2, channels}, 9, at::kDouble);
-      const at::Tensor back = input_gradient(gradient, values, by, sums, count);
-      EXPECT_TRUE(lie_alike(back, values)) << back.strides();
-      EXPECT_EQ(back.scalar_type(), dtype);
-      const at::Tensor expected = (upstream - beside(sums[0], wide) / count -
-                                   distance * inverse * inverse * beside(sums[1], wide) / count) *
-                                  inverse * weight;
-      expect_close(back, expected, tolerance_of(dtype));
-    }
-  });
 }
 
 // Large enough that ATen starts threads.

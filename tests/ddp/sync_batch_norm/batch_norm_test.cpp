@@ -2,7 +2,6 @@
 #include "ddp/batch_norm.h"
 
 #include "ddp/convert_sync_batchnorm.h"
-#include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
 
 #include <gtest/gtest.h>
@@ -137,31 +136,6 @@ TEST(BatchNorm, OnceSwitchedRefusesAnInputThatDoesNotFitOnEveryRank) {
     return switched_report<BatchNorm3d>(group, torch::ones({2, 2, 3}));
   };
   EXPECT_EQ(run_world(2, other_norm), refused("BatchNorm3d '0' has shape [2, 2, 3]", "5"));
-}
-
-TEST(BatchNorm, OnceSwitchedReadsItsOptionsInEachForward) {
-  const auto reports = run_world(2, [](const Group& group) {
-    BatchNorm1d norm(1);
-    convert_sync_batchnorm(norm, group);
-    norm->options.momentum(1.0);
-    norm->forward(torch::full({2, 1}, group->getRank() * 4.0));
-    return numbers(norm->running_mean);
-  });
-  EXPECT_EQ(reports, same(2, "2"));
-}
-
-// As of LibTorch's layer: the graph of a forward in training holds buffers without reading them.
-TEST(BatchNorm, UnderDdpMayBeCalledTwiceBeforeABackward) {
-  const auto reports = run_world(2, [](const Group& group) {
-    BatchNorm1d net(2);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto input = torch::arange(6.0).view({3, 2}) * (group->getRank() + 1);
-    const auto first = ddp.forward(input);
-    const auto second = ddp.forward(input);
-    (first.sum() + second.sum()).backward();
-    return numbers(net->bias.grad());
-  });
-  EXPECT_EQ(reports, same(2, "6 6"));
 }
 
 }  // namespace

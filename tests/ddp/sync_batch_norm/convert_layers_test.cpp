@@ -18,43 +18,6 @@ using testing::numbers;
 using testing::run_world;
 using testing::same;
 
-TEST(Convert, KeepsModeFrozenParametersDtypeAndOptions) {
-  for (const auto dtype : {at::kHalf, at::kDouble}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      torch::nn::Sequential net(
-          torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(1).eps(0.5).momentum(1.0)));
-      net->to(dtype);
-      net->eval();
-      auto& plain = *net[0]->as<torch::nn::BatchNorm2d>();
-      plain.weight.set_requires_grad(false);
-      plain.num_batches_tracked.fill_(5);
-      convert_sync_batchnorm(net, group);
-      auto& sync = *net[0]->as<SyncBatchNormImpl>();
-      std::string report = c10::str(sync.is_training(), sync.weight.requires_grad(),
-                                    sync.bias.requires_grad(), sync.weight.scalar_type() == dtype,
-                                    sync.running_var.scalar_type() == dtype, " ", *net[0], " ");
-      net->train();
-      net->forward(torch::full({1, 1, 1, 1}, group->getRank() * 4.0, dtype));
-      return report + numbers(sync.running_mean.to(at::kDouble)) + " " +
-             numbers(plain.num_batches_tracked);
-    });
-    EXPECT_EQ(reports, same(2,
-                            "00111 lockstep::SyncBatchNorm(1, eps=0.5, momentum=1, affine=true, "
-                            "track_running_stats=true) 2 6"));
-  }
-}
-
-TEST(Convert, OfALayerWithoutParametersAndStatistics) {
-  const auto reports = run_world(2, [](const Group& group) {
-    torch::nn::Sequential net(torch::nn::BatchNorm1d(
-        torch::nn::BatchNorm1dOptions(1).affine(false).track_running_stats(false).eps(0)));
-    convert_sync_batchnorm(net, group);
-    return numbers(net->forward(torch::full({1, 1}, group->getRank() * 4.0))) +
-           c10::str(" ", net->parameters().size(), net->buffers().size());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"-1 00", "1 00"}));
-}
-
 TEST(Convert, OfALayerInTwoPlacesPutsOneIntoBoth) {
   const auto reports = run_world(1, [](const Group& group) {
     const auto shared = std::make_shared<torch::nn::BatchNorm1dImpl>(1);
@@ -145,24 +108,6 @@ TEST(Convert, ClonesOfAClassTrainOverTheRanksToo) {
     return report;
   });
   EXPECT_EQ(reports, same(2, "22 00 "));
-}
-
-TEST(Convert, ClonesShareTheGroupAndNoTensors) {
-  const auto reports = run_world(2, [](const Group& group) -> std::string {
-    torch::nn::Sequential net(
-        torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(1).momentum(1.0)));
-    convert_sync_batchnorm(net, group);
-    net[0]->as<SyncBatchNormImpl>()->running_var.fill_(9);
-    const auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
-    std::string report = numbers(copy->named_buffers()["0.running_var"]) + " ";
-    copy->forward(torch::full({2, 1}, group->getRank() * 4.0));
-    revert_sync_batchnorm(copy);
-    const auto* const plain = copy->ptr(0)->as<torch::nn::BatchNorm1d>();
-    if (plain == nullptr) return "not reverted";
-    return report + numbers(plain->running_mean) + " " +
-           numbers(net->named_buffers()["0.running_mean"]);
-  });
-  EXPECT_EQ(reports, same(2, "9 2 0"));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // and its bits.
 #include "ddp/batch_norm.h"
 #include "ddp/convert_sync_batchnorm.h"
-#include "ddp/distributed_data_parallel.h"
 #include "ddp/sync_batch_norm.h"
 #include "tests/ddp/forked_world.h"
 
@@ -65,40 +64,6 @@ std::string keys_and_values(torch::nn::Module& module) {
   for (const auto& each : module.named_buffers())
     text += each.key() + " " + numbers(each.value()) + "\n";
   return text;
-}
-
-double farthest_apart(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  double apart = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    apart = std::max(apart, (a[i] - b[i]).abs().max().item<double>());
-  return apart;
-}
-
-// The optimizer is older than the conversion. With the weight W n_r / N for each rank's loss, DDP's
-// averages are the gradients of one process.
-TEST(Convert, TrainsAsOneProcessThatHasTheConcatenatedBatch) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Net net, plain;
-    torch::optim::SGD optimizer(net->parameters(), 0.01),
-        plain_optimizer(plain->parameters(), 0.01);
-    convert_sync_batchnorm(net, group);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      const std::vector<at::Tensor> parts{draw(step, {6, 2}), draw(step + 7, {2, 2})};
-      const at::Tensor own = ddp.forward(parts[static_cast<std::size_t>(group->getRank())]);
-      (own.pow(3).sum() * (2.0 / 8)).backward();
-      (plain->forward(at::cat(parts)).pow(3).sum() / 8).backward();
-      optimizer.step();
-      plain_optimizer.step();
-      optimizer.zero_grad();
-      plain_optimizer.zero_grad();
-    }
-    const double apart = std::max(farthest_apart(net->parameters(), plain->parameters()),
-                                  farthest_apart(net->buffers(), plain->buffers()));
-    const double moved = farthest_apart(net->parameters(), Net()->parameters());
-    return apart < 1e-9 && moved > 1e-4 ? std::string("equal") : c10::str(apart, " ", moved);
-  });
-  EXPECT_EQ(reports, same(2, "equal"));
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {

@@ -2,7 +2,6 @@
 // The scenario sync_batch_norm.matches_single_process judges its numbers in general.
 #include "ddp/sync_batch_norm.h"
 
-#include "ddp/distributed_data_parallel.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
 
@@ -70,38 +69,6 @@ TEST(SyncBatchNorm, InAWorldOfOneIsBatchNorm) {
   }
 }
 
-// With the weight W n_r / N for each rank's loss, DDP's averages are the gradients of one process:
-// SyncBatchNorm leaves its own weight and bias to DDP, and reduces them not a second time.
-TEST(SyncBatchNorm, UnderDdpTrainsAsOneProcess) {
-  const auto net_of = [](const Group& group) {
-    torch::nn::Sequential net(torch::nn::Linear(2, kChannels));
-    if (group) {
-      net->push_back(SyncBatchNorm({.num_features = kChannels, .process_group = group}));
-    } else {
-      net->push_back(torch::nn::BatchNorm1d(kChannels));
-    }
-    net->push_back(torch::nn::Linear(kChannels, 1));
-    net->to(at::kDouble);
-    const torch::NoGradGuard no_grad;
-    for (auto& each : net->parameters()) each.copy_(batch(0, each.sizes().vec()));
-    return net;
-  };
-  const auto reports = run_world(2, [&](const Group& group) {
-    const std::vector<at::Tensor> parts{batch(0, {6, 2}), batch(1, {2, 2})};
-    auto net = net_of(group), plain = net_of(nullptr);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const at::Tensor own = ddp.forward(parts[static_cast<std::size_t>(group->getRank())]);
-    (own.square().sum() * (2.0 / 8)).backward();
-    (plain->forward(at::cat(parts)).square().sum() / 8).backward();
-    double apart = 0;
-    for (std::size_t i = 0; i < net->parameters().size(); ++i)
-      apart = std::max(
-          apart, largest_difference(net->parameters()[i].grad(), plain->parameters()[i].grad()));
-    return apart < 1e-12 ? std::string("equal") : c10::str("apart by ", apart);
-  });
-  EXPECT_EQ(reports, same(2, "equal"));
-}
-
 // Statistics of so many channels do not fit into the first exchange.
 TEST(SyncBatchNorm, OfManyChannelsIsBatchNorm) {
   static constexpr std::int64_t kMany = 700;
@@ -133,44 +100,6 @@ TEST(SyncBatchNorm, StaysInsideAGroupThatDoesNotHoldRankZero) {
   EXPECT_EQ(reports, (std::vector<std::string>{"0.5", "0.5", "6.5", "6.5"}));
 }
 
-TEST(SyncBatchNorm, OfOneValuePerChannelOnEachRankIsLegal) {
-  const auto reports = run_world(2, [](const Group& group) {
-    SyncBatchNorm norm({.num_features = 1, .eps = 0, .momentum = 1.0, .process_group = group});
-    const at::Tensor output = norm->forward(torch::full({1, 1}, group->getRank() * 4.0));
-    return numbers(output) + " | " + state(norm);
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"-1 | 2 | 8 | 1", "1 | 2 | 8 | 1"}));
-}
-
-TEST(SyncBatchNorm, OfABatchThatIsEmptyEverywhereChangesNothing) {
-  const auto reports = run_world(2, [](const Group& group) {
-    SyncBatchNorm norm({.num_features = 2, .process_group = group});
-    const at::Tensor input = torch::empty({0, 2, 5}).requires_grad_();
-    const at::Tensor output = norm->forward(input);
-    output.sum().backward();
-    return c10::str(output.sizes(), " ", input.grad().sizes(), " ") + numbers(norm->weight.grad()) +
-           " | " + state(norm);
-  });
-  EXPECT_EQ(reports, same(2, "[0, 2, 5] [0, 2, 5] 0 0 | 0 0 | 1 1 | 0"));
-}
-
-TEST(SyncBatchNorm, OfAnEmptyRankTakesPartInEveryDtype) {
-  for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      SyncBatchNorm norm({.num_features = 1, .momentum = 1.0, .process_group = group});
-      const at::Tensor input =
-          group->getRank() == 0 ? torch::zeros({0, 1}) : torch::tensor({{1.0}, {3.0}});
-      const at::Tensor leaf = input.to(dtype).requires_grad_();
-      const at::Tensor output = norm->forward(leaf);
-      output.sum().backward();
-      return c10::str(output.scalar_type() == dtype && leaf.grad().scalar_type() == dtype, " ",
-                      norm->weight.grad().scalar_type(), " ") +
-             state(norm);
-    });
-    EXPECT_EQ(reports, same(2, "1 Float 2 | 2 | 1"));
-  }
-}
-
 // A thousand values of 100 sum to more than Half holds.
 TEST(SyncBatchNorm, SumsOfHalfValuesDoNotOverflow) {
   const auto reports = run_world(1, [](const Group& group) {
@@ -179,65 +108,6 @@ TEST(SyncBatchNorm, SumsOfHalfValuesDoNotOverflow) {
     return state(norm);
   });
   EXPECT_EQ(reports, same(1, "100 | 0 | 1"));
-}
-
-TEST(SyncBatchNorm, InEvaluationNeedsNoGroupAndIsBatchNorm) {
-  for (const bool track : {true, false}) {
-    SyncBatchNorm norm({.num_features = kChannels, .track_running_stats = track});
-    torch::nn::BatchNorm2d plain(torch::nn::BatchNormOptions(kChannels).track_running_stats(track));
-    norm->eval();
-    plain->eval();
-    const at::Tensor input = batch(0, {2, kChannels, 2, 2}, at::kFloat);
-    EXPECT_TRUE(norm->forward(input).equal(plain->forward(input)));
-    const at::Tensor narrow = input.to(at::kBFloat16);
-    EXPECT_EQ(norm->forward(narrow).scalar_type(), at::kBFloat16);
-  }
-}
-
-TEST(SyncBatchNorm, InEvaluationOnOneRankCommunicatesNothing) {
-  const auto reports = run_world(2, [](const Group& group) {
-    SyncBatchNorm norm({.num_features = 1, .process_group = group});
-    norm->eval();
-    if (group->getRank() == 1) norm->forward(torch::ones({2, 1}));
-    norm->train();
-    norm->forward(torch::ones({2, 1}));
-    return numbers(norm->num_batches_tracked);
-  });
-  EXPECT_EQ(reports, same(2, "1"));
-}
-
-TEST(SyncBatchNorm, WithoutRunningStatisticsTrains) {
-  const auto reports = run_world(2, [](const Group& group) {
-    SyncBatchNorm norm(
-        {.num_features = 1, .eps = 0, .track_running_stats = false, .process_group = group});
-    const at::Tensor output = norm->forward(torch::full({1, 1}, group->getRank() * 4.0));
-    return numbers(output) + c10::str(" ", norm->buffers().size());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"-1 0", "1 0"}));
-}
-
-TEST(SyncBatchNorm, WithoutMomentumAveragesAllBatchesAlike) {
-  const auto reports = run_world(2, [](const Group& group) {
-    SyncBatchNorm norm({.num_features = 1, .momentum = std::nullopt, .process_group = group});
-    for (const double value : {4.0, 8.0, 0.0}) norm->forward(torch::full({1, 1}, value));
-    return numbers(norm->running_mean.round()) + numbers(norm->num_batches_tracked);
-  });
-  EXPECT_EQ(reports, same(2, "43"));
-}
-
-// Only rank 0 has a layer below that learns; rank 1 meets it in backward all the same.
-TEST(SyncBatchNorm, BackwardIsMetByARankWhoseInputNeedsNoGradient) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const int rank = group->getRank();
-    SyncBatchNorm norm({.num_features = 1, .eps = 0, .process_group = group});
-    const at::Tensor input = torch::full({1, 1}, rank * 4.0).requires_grad_(rank == 0);
-    const at::Tensor output = norm->forward(input);
-    (output * (rank + 1)).sum().backward();
-    return numbers(norm->weight.grad()) + " " + numbers(norm->bias.grad()) +
-           (input.grad().defined() ? " " + numbers(input.grad()) : " none");
-  });
-  // y = -1 and 1 whatever the input is, so its gradient is zero.
-  EXPECT_EQ(reports, (std::vector<std::string>{"-1 1 0", "2 2 none"}));
 }
 
 TEST(SyncBatchNorm, PrintsItsOptionsAndClones) {

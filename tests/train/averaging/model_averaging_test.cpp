@@ -1,4 +1,4 @@
-// Averaging of models: who averages with whom at which step, and what it changes.
+// Averaging of models: the form of what it writes, and what it refuses.
 #include "train/model_averaging.h"
 
 #include "ddp/errors.h"
@@ -17,73 +17,6 @@ using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
-
-// One parameter, which every step sets to the rank's own number and then averages.
-std::string averages_by_step(const Group& group, ModelAverager& averager, int steps) {
-  const at::Tensor weight = at::zeros({1}).set_requires_grad(true);
-  weight.mutable_grad() = at::zeros({1});
-  std::string report;
-  for (int step = 0; step < steps; ++step) {
-    const at::NoGradGuard no_grad;
-    weight.fill_(12.0 * group->getRank());
-    averager.average_parameters(std::vector<at::Tensor>{weight});
-    report += (step == 0 ? "" : " ") + numbers(weight);
-  }
-  return report;
-}
-
-TEST(PeriodicAveraging, AveragesInTheStepAfterTheWarmUpAndInEveryPeriodThen) {
-  const auto reports = run_world(2, [](const Group& group) {
-    PeriodicModelAverager averager(group, {.period = 3, .warmup_steps = 1});
-    return averages_by_step(group, averager, 8);
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"0 6 0 0 6 0 0 6", "12 6 12 12 6 12 12 6"}));
-}
-
-TEST(PeriodicAveraging, ContinuesAtTheStepThatIsSet) {
-  const auto reports = run_world(2, [](const Group& group) {
-    PeriodicModelAverager averager(group, {.period = 3, .warmup_steps = 1});
-    averager.set_step(6);
-    return averages_by_step(group, averager, 3) + " " + std::to_string(averager.step());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"0 6 0 9", "12 6 12 9"}));
-}
-
-// Ranks 0 to 3 hold 0, 12, 24 and 36: pairs average to 6 and 30, all to 18. The warm-up is not
-// subtracted from the step.
-TEST(HierarchicalAveraging, AveragesOverTheGroupsOfTheLongestPeriodThatFits) {
-  const auto reports = run_world(4, [](const Group& group) {
-    HierarchicalModelAverager averager(group, {.levels = {{2, 2}, {4, 4}}, .warmup_steps = 1});
-    return averages_by_step(group, averager, 9);
-  });
-  EXPECT_EQ(reports,
-            (std::vector<std::string>{"0 0 6 0 18 0 6 0 18", "12 12 6 12 18 12 6 12 18",
-                                      "24 24 30 24 18 24 30 24 18", "36 36 30 36 18 36 30 36 18"}));
-}
-
-TEST(HierarchicalAveraging, HasOneGroupOfEveryLevelOnEachRank) {
-  const auto reports = run_world(6, [](const Group& group) {
-    HierarchicalModelAverager averager(group, {.levels = {{1, 1}, {2, 3}, {4, 6}}});
-    return averages_by_step(group, averager, 4);
-  });
-  std::vector<std::string> expected;
-  for (int rank = 0; rank < 6; ++rank) {
-    const std::string own = std::to_string(12 * rank), of_three = rank < 3 ? "12" : "48";
-    expected.push_back("30 " + own + " " + of_three + " " + own);
-  }
-  EXPECT_EQ(reports, expected);
-}
-
-TEST(ModelAveraging, LeavesParametersWithoutAGradientAlone) {
-  const auto reports = run_world(2, [](const Group& group) {
-    PeriodicModelAverager averager(group, {});
-    Terms net(3, 1, group->getRank() * 2.0);
-    net->forward({{0, 1.0}, {2, 1.0}}).backward();
-    averager.average_parameters(*net);
-    return numbers(at::cat(net->weights));
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"1 0 1", "1 2 1"}));
-}
 
 // 65504 is the greatest number of float16, so a sum would be infinite.
 TEST(ModelAveraging, KeepsDtypesStridesAndStoragesAndDividesBeforeItSums) {
@@ -197,15 +130,6 @@ TEST(ModelAveraging, RefusesDifferentStepsAndOptionsAndValuesOutOfRange) {
            "ranks disagree on the number of parameters of average_parameters: rank 0 has 1; "
            "rank 1 has 0; "
            "ranks 0 and 1 of 2 cannot take part: average_parameters: parameter 0 is undefined; "));
-}
-
-TEST(ModelAveraging, TakesTheSamePathInAWorldOfOne) {
-  const auto reports = run_world(1, [](const Group& group) {
-    PeriodicModelAverager periodic(group, {.period = 2});
-    HierarchicalModelAverager hierarchical(group, {.levels = {{2, 1}}});
-    return averages_by_step(group, periodic, 2) + " " + averages_by_step(group, hierarchical, 2);
-  });
-  EXPECT_EQ(reports, same(1, "0 0 0 0"));
 }
 
 }  // namespace

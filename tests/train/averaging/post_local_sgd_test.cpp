@@ -1,4 +1,4 @@
-// Post-local SGD: its hook, and the optimizer that averages.
+// Post-local SGD: a pass that fails, an archive without a step, and what is refused.
 #include "train/post_local_sgd.h"
 
 #include "ddp/distributed_data_parallel.h"
@@ -16,65 +16,12 @@
 namespace lockstep {
 namespace {
 
-using testing::all_ways;
 using testing::Group;
 using testing::Heard;
-using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-// Gradients of rank r are 12 r: 18 on average over four ranks, 6 and 30 over two.
-std::string gradients_by_pass(const Group& group, const std::shared_ptr<PostLocalSgdHook>& hook,
-                              const DistributedDataParallelOptions& options, int passes) {
-  Terms net(2, 1);
-  auto mine = options;
-  mine.process_group = group;
-  DistributedDataParallel ddp(net, mine);
-  ddp->register_comm_hook(hook);
-  std::string report;
-  for (int pass = 0; pass < passes; ++pass) {
-    net->zero_grad();
-    ddp.forward(Loss{{0, 12.0 * group->getRank()}, {1, 4.0}}).backward();
-    report += net->gradients() + "; ";
-  }
-  return report;
-}
-
-TEST(PostLocalSgdHook, AveragesOverAllRanksThenWithinTheSubgroup) {
-  for (const auto& options : all_ways({})) {
-    const auto reports = run_world(4, [&](const Group& group) {
-      const auto hook = std::make_shared<PostLocalSgdHook>(
-          PostLocalSgdOptions{.start_local_sgd_iter = 2, .subgroup = new_subgroups(group, 2)});
-      return gradients_by_pass(group, hook, options, 4);
-    });
-    const std::string all = "18 | 4; 18 | 4; ", low = "6 | 4; 6 | 4; ", high = "30 | 4; 30 | 4; ";
-    EXPECT_EQ(reports, (std::vector<std::string>{all + low, all + low, all + high, all + high}));
-  }
-}
-
-TEST(PostLocalSgdHook, SendsNoGradientsWithoutASubgroup) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto hook =
-        std::make_shared<PostLocalSgdHook>(PostLocalSgdOptions{.start_local_sgd_iter = 1});
-    return gradients_by_pass(group, hook, {}, 3);
-  });
-  EXPECT_EQ(reports,
-            (std::vector<std::string>{"6 | 4; 0 | 4; 0 | 4; ", "6 | 4; 12 | 4; 12 | 4; "}));
-}
-
-TEST(PostLocalSgdHook, ContinuesAtThePassThatIsSet) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const PostLocalSgdOptions options{.start_local_sgd_iter = 3};
-    const auto before = std::make_shared<PostLocalSgdHook>(options);
-    gradients_by_pass(group, before, {.bucket_cap_mb = 0.0}, 2);
-    const auto after = std::make_shared<PostLocalSgdHook>(options);
-    after->set_iter(before->iter());
-    return gradients_by_pass(group, after, {.bucket_cap_mb = 0.0}, 2);
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"6 | 4; 0 | 4; ", "6 | 4; 12 | 4; "}));
-}
 
 // The pass that failed counts on every rank, or the ranks would part ways at the next one.
 TEST(PostLocalSgdHook, CountsAPassThatFailsOnOneRankOnAllOfThem) {
@@ -142,40 +89,6 @@ TEST(PostLocalSgdHook, RefusesRanksThatContinueAtDifferentPasses) {
                             "continued at iter 5'"),
             std::string::npos)
       << reports[0];
-}
-
-// A step adds 4 on rank 0 and 12 on rank 1; steps 1 and 3 average.
-TEST(PostLocalSgdOptimizer, StepsThenAveragesAndContinuesFromWhatItSaved) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const at::Tensor weight = at::zeros({1}).set_requires_grad(true);
-    const auto make = [&] {
-      return PostLocalSgdOptimizer(
-          std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
-                                              torch::optim::SGDOptions(1.0)),
-          std::make_shared<PeriodicModelAverager>(
-              group, PeriodicAveragingOptions{.period = 2, .warmup_steps = 1}));
-    };
-    std::string report;
-    const auto step = [&](PostLocalSgdOptimizer& optimizer) {
-      optimizer.zero_grad();
-      weight.mutable_grad() = at::full({1}, group->getRank() == 0 ? -4.0 : -12.0);
-      optimizer.step();
-      report += numbers(weight) + " ";
-    };
-    PostLocalSgdOptimizer first = make();
-    for (int i = 0; i < 3; ++i) step(first);
-    std::stringstream file;
-    torch::serialize::OutputArchive saved;
-    first.save(saved);
-    saved.save_to(file);
-    PostLocalSgdOptimizer second = make();
-    torch::serialize::InputArchive loaded;
-    loaded.load_from(file);
-    second.load(loaded);
-    step(second);
-    return report + "at " + std::to_string(second.averager().step());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"4 16 20 32 at 4", "12 16 28 32 at 4"}));
 }
 
 TEST(PostLocalSgdOptimizer, LoadsTheArchiveOfAnOptimizerAndBeginsAtStepZero) {

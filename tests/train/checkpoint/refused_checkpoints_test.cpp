@@ -1,4 +1,5 @@
 // Files that are refused, on every rank and before anything is changed.
+#include "ddp/distributed_sampler.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/train/checkpoint/training.h"
 #include "train/checkpoint.h"
@@ -154,6 +155,23 @@ TEST_F(Refused, FilesThatDiffer) {
   EXPECT_TRUE(refusal(folder_).starts_with(
       "ranks disagree on the checksum of the file of load_checkpoint: rank 0 has "))
       << refusal(folder_);
+}
+
+TEST_F(Refused, APositionInAWorldOfAnotherSize) {
+  const std::string path = folder_ / "two.pt";
+  run_world(2, [&](const Group& group) {
+    DistributedSampler sampler(23, *group);
+    save_checkpoint(path, group, {.sampler = &sampler});
+    return std::string();
+  });
+  const auto reports = run_world(3, [&](const Group& group) {
+    DistributedSampler sampler(23, *group);
+    return sentence_of([&] { load_checkpoint(path, group, {.sampler = &sampler}); });
+  });
+  EXPECT_EQ(reports, testing::same(3, "ranks 0, 1 and 2 of 3 cannot take part: load_checkpoint: " +
+                                          path +
+                                          ": DistributedSampler: the archive's num_replicas is 2, "
+                                          "expected 3"));
 }
 
 // Every byte of a file of ours counts, and every length; 64 of each.

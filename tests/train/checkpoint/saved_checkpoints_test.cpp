@@ -1,4 +1,4 @@
-// Saving: which files are kept, and what is left where saving fails or is killed.
+// Saving: what is refused, and what is left where saving fails or is killed.
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/train/checkpoint/training.h"
@@ -29,26 +29,6 @@ using testing::same;
 using testing::sentence_of;
 using testing::TemporaryFolder;
 namespace fs = std::filesystem;
-
-TEST(SavedCheckpoints, AreKeptAsManyAsAskedForAndTheBest) {
-  const TemporaryFolder folder;
-  const auto reports = run_world(2, [&](const Group& group) {
-    for (std::int64_t step = 0; step < 5; ++step)
-      save_checkpoint(folder / "a.pt", group, {.step = &step},
-                      {.keep_last = 3, .is_best = step == 2});
-    std::string report;
-    for (const char* name : {"a.pt", "a.pt.1", "a.pt.2", "a.pt.best"}) {
-      std::int64_t step = -1;
-      load_checkpoint(folder / name, group, {.step = &step});
-      report += std::to_string(step) + " ";
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, same(2, "4 3 2 2 "));
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& each : fs::directory_iterator(folder / "")) ++count;
-  EXPECT_EQ(count, 4U);
-}
 
 TEST(SavedCheckpoints, StayWholeWhereTheNextCannotBeWritten) {
   const TemporaryFolder folder;
