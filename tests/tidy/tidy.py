@@ -43,13 +43,11 @@ LONG_FILES = {
     "tests/cases/judge_test.cpp": "a proposition for each way in which a case ends, on one toy",
     "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
-    "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "python/lockstep/_simulated.py": "a simulated world from its first thread to its verdict, in the order in which it happens",
     "demos/buckets.cpp": "a demonstration, its program and its bricks, which share one plan of buckets",
     "demos/overlap.cpp": "a demonstration, its program and its rows, which share the times of one pass",
     "tests/cli/test_browser.py": "every page in one browser, which takes seconds to start",
     "tests/python/features.py": "one function for each feature of torch.distributed, and the table of them",
-    "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
 # The code that may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
