@@ -8,8 +8,28 @@
 namespace lockstep {
 
 namespace {
+
 constexpr int kCaseFileVersion = 1;
+constexpr size_t kColumns = 100;
+
+// A value that fits into the columns right of `indent` is one line; else each of its parts begins
+// one.
+std::string in_few_lines(const Json& json, size_t indent) {
+  if (json.is_primitive() || json.empty()) return json.dump();
+  std::vector<std::string> parts;
+  for (const auto& [name, part] : json.items())
+    parts.push_back((json.is_object() ? Json(name).dump() + ": " : "") +
+                    in_few_lines(part, indent + 2));
+  const char *const open = json.is_object() ? "{" : "[", *const close =
+                                                             json.is_object() ? "}" : "]";
+  const std::string line = open + joined(parts, ", ") + close;
+  if (indent > 0 && indent + line.size() < kColumns && line.find('\n') == std::string::npos)
+    return line;
+  const std::string begin = "\n" + std::string(indent + 2, ' ');
+  return open + begin + joined(parts, "," + begin) + "\n" + std::string(indent, ' ') + close;
 }
+
+}  // namespace
 
 WorldSpec world_of(const Case& c) {
   return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world");
@@ -34,7 +54,7 @@ std::string case_file(const SavedCase& saved) {
   if (const auto& origin = saved.origin)
     file["shrunk"] = {
         {"drawn", origin->drawn}, {"steps", origin->steps}, {"smallest", origin->smallest}};
-  return file.dump(2) + "\n";
+  return in_few_lines(file, 0) + "\n";
 }
 
 namespace {

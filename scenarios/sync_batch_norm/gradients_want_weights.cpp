@@ -10,7 +10,7 @@
 //
 // Why the checks suffice: the reference differentiates the single process's loss over the whole
 // batch, in double precision; parts of 6 and 2 make the two averages differ by far more than the
-// bounds (tests/scenarios/sync_batch_norm_family_test.cpp measures that). DDP's own average adds
+// bounds (the mutant sync_batch_norm_loss_unweighted is such an average). DDP's own average adds
 // the roundings of docs/numerics.md. With equal batches the two variants give the same.
 #include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"

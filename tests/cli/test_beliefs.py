@@ -15,7 +15,7 @@ class Beliefs(ProgramCase):
 
     @staticmethod
     def shown(text):
-        """What is not the same of every belief: without its settings and the mistakes that can be planted."""
+        """The text without what is the same of every belief, its settings and the mistakes that can be planted."""
         picture, lines = text.rsplit("\n\n  settings ", 1)
         return picture + "\n\n" + "".join(line for line in lines.splitlines(True) if line.startswith(("  proof", "exit")))
 

@@ -58,10 +58,6 @@ const Training kCase{.world = {.size = 3},
                      .shares = {1, 3},
                      .seed = 11};
 
-TEST(GradientsMatchSingleProcess, TheAveragePasses) {
-  EXPECT_EQ(pattern(kCase, average), "pass");
-}
-
 TEST(GradientsMatchSingleProcess, EachUsualMistakeIsNamed) {
   const double world = kCase.world.size;
   EXPECT_EQ(pattern(kCase, [&](const ExpectedStep& s, size_t p,
@@ -110,13 +106,6 @@ TEST(GradientsMatchSingleProcess, AnAverageOfAveragesIsNamed) {
   EXPECT_EQ(pattern(c, unweighted), "average_of_averages");
 }
 
-TEST(GradientsMatchSingleProcess, ASumDividedByItsElementsIsNamed) {
-  const auto by_elements = [](const ExpectedStep& s, size_t p, int) {
-    return s.average[p].value * 3 / static_cast<double>(s.average[p].value.numel());
-  };
-  EXPECT_EQ(pattern(kCase, by_elements), "divided_by_elements");
-}
-
 TEST(GradientsMatchSingleProcess, RealNumbersMayRoundWithinTheBoundAndNoFurther) {
   Training c = kCase;
   c.values = Values::real;
@@ -152,15 +141,6 @@ TEST(GradientsMatchSingleProcess, OneBitOnOneRankAtTheLastStepIsFound) {
     return value;
   };
   EXPECT_EQ(judged(kCase, one_bit).kind, Verdict::Kind::fail);
-}
-
-TEST(GradientsMatchSingleProcess, AGradientThatWasNeverRecordedIsNoPass) {
-  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
-  RankHistory rank;
-  rank.events.push_back({{0, "wrapped"}, Observation{"x", int64_values({1})}});
-  const auto verdict = judge(scenario, {scenario.name, to_json(Training{.world = {.size = 2}})},
-                             History({rank, rank}));
-  EXPECT_EQ(verdict.findings.at(0).pattern, "recorded_less");
 }
 
 }  // namespace
