@@ -12,18 +12,17 @@ namespace {
 constexpr int kCaseFileVersion = 1;
 constexpr size_t kColumns = 100;
 
-// A value that fits into the columns right of `indent` is one line; else each of its parts begins
-// one.
-std::string in_few_lines(const Json& json, size_t indent) {
+// A value that begins in this column is one line if that fits; else each of its parts begins one.
+std::string in_few_lines(const Json& json, size_t indent, size_t column) {
   if (json.is_primitive() || json.empty()) return json.dump();
   std::vector<std::string> parts;
-  for (const auto& [name, part] : json.items())
-    parts.push_back((json.is_object() ? Json(name).dump() + ": " : "") +
-                    in_few_lines(part, indent + 2));
-  const char *const open = json.is_object() ? "{" : "[", *const close =
-                                                             json.is_object() ? "}" : "]";
+  for (const auto& [name, part] : json.items()) {
+    const std::string key = json.is_object() ? Json(name).dump() + ": " : "";
+    parts.push_back(key + in_few_lines(part, indent + 2, indent + 2 + key.size()));
+  }
+  const std::string open = json.is_object() ? "{" : "[", close = json.is_object() ? "}" : "]";
   const std::string line = open + joined(parts, ", ") + close;
-  if (indent > 0 && indent + line.size() < kColumns && line.find('\n') == std::string::npos)
+  if (column > 0 && column + line.size() < kColumns && line.find('\n') == std::string::npos)
     return line;
   const std::string begin = "\n" + std::string(indent + 2, ' ');
   return open + begin + joined(parts, "," + begin) + "\n" + std::string(indent, ' ') + close;
@@ -54,7 +53,7 @@ std::string case_file(const SavedCase& saved) {
   if (const auto& origin = saved.origin)
     file["shrunk"] = {
         {"drawn", origin->drawn}, {"steps", origin->steps}, {"smallest", origin->smallest}};
-  return in_few_lines(file, 0) + "\n";
+  return in_few_lines(file, 0, 0) + "\n";
 }
 
 namespace {
