@@ -17,7 +17,6 @@ namespace {
 using testing::called;
 using testing::Group;
 using testing::numbers;
-using testing::own;
 using testing::run_world;
 using testing::same;
 using testing::share;

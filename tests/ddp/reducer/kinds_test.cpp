@@ -1,6 +1,5 @@
 // Views of buckets, caps of a list, and gradients that are refused.
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -16,7 +15,6 @@ using testing::run_world;
 using testing::same;
 using testing::share;
 using testing::Terms;
-using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
 // Accumulated over two synchronised passes: the average of (average + new).
@@ -86,23 +84,6 @@ TEST(BucketCaps, OfAListCountFromTheFirstParameterAtFirstAndInOrderOfLaunchThen)
     return report;
   });
   EXPECT_EQ(reports, same(2, "5/34/12/0/ 5/43/21/0/ "));
-}
-
-TEST(Kinds, OfGradientsThatAreNotTheirParametersAreReportedOnEveryRank) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    if (group->getRank() == 1) net->weights[0].mutable_grad() = torch::zeros({2}, at::kFloat);
-    try {
-      ddp.forward(Loss{{0, 1.0}}).backward();
-    } catch (const UnfinishedReductionError& error) {
-      return validation_errors_in(error);
-    }
-    return std::string("accepted");
-  });
-  EXPECT_EQ(reports, same(2,
-                          "rank 0: all is well; rank 1: the gradient of 'w0' has dtype Float, "
-                          "expected the parameter's, Double"));
 }
 
 // Under either of its names.

@@ -17,34 +17,6 @@ using testing::same;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
-TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
-  struct Words : torch::nn::Module {
-    at::Tensor table = register_parameter("table", torch::ones({5, 2}, at::kDouble));
-    at::Tensor forward(bool sparse) {
-      return torch::embedding(table, torch::tensor({1, 2}), -1, false, sparse).sum();
-    }
-  };
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Words>();
-    DistributedDataParallel ddp(net, {.process_group = group});
-    std::string report;
-    for (const bool sparse : {true, false}) {
-      net->zero_grad();
-      try {
-        ddp.forward(sparse && group->getRank() == 1).backward();
-        report += numbers(net->table.grad());
-      } catch (const UnfinishedReductionError& error) {
-        report += validation_errors_in(error) + "; ";
-      }
-    }
-    return report;
-  });
-  EXPECT_EQ(reports,
-            same(2,
-                 "rank 0: all is well; rank 1: the gradient of 'table' is sparse, though it is no "
-                 "weight of an Embedding with sparse=true; 0 0 1 1 1 1 0 0 0 0"));
-}
-
 TEST(SparseGradients, OfABagOfWordsAreAveraged) {
   struct Bag : torch::nn::Module {
     torch::nn::EmbeddingBag bag = register_module(

@@ -15,36 +15,8 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
-using testing::Terms;
-using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
-
-TEST(StaticGraphs, ThatChangeAreReportedOnEveryRank) {
-  const auto reports = run_world(2, [&](const Group& group) {
-    Terms net(3);
-    DistributedDataParallel ddp(net, {.process_group = group, .static_graph = true});
-    std::string report;
-    const std::vector<Loss> steps = {
-        {{0, 2.0}, {1, 2.0}}, {{0, 2.0}}, {{0, 2.0}, {1, 2.0}, {2, 2.0}}, {{0, 2.0}, {1, 2.0}}};
-    for (const Loss& step : steps) {
-      net->zero_grad();
-      try {
-        ddp.forward(group->getRank() == 1 ? step : steps.front()).backward();
-        report += net->gradients() + "; ";
-      } catch (const UnfinishedReductionError& error) {
-        report += validation_errors_in(error) + "; ";
-      }
-    }
-    return report;
-  });
-  EXPECT_EQ(reports,
-            same(2,
-                 "2 2 | 2 2 | none; rank 0: all is well; rank 1: lacks 'w1'. static_graph promises "
-                 "that every pass uses what the first one did; rank 0: all is well; rank 1: the "
-                 "gradient of 'w2' came more often than in the first pass, though static_graph "
-                 "promises that the graph never changes; 2 2 | 2 2 | none; "));
-}
 
 // Runs a backward pass of its own, for `weight`, inside the outer one, as checkpointing does.
 struct Recomputed : torch::autograd::Function<Recomputed> {

@@ -11,16 +11,13 @@
 namespace lockstep {
 namespace {
 
-using testing::all_ways;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
-using testing::share;
 using testing::Terms;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
-using Options = DistributedDataParallelOptions;
 
 std::string told(int forwards_of_rank_0) {
   const auto after = [](int forwards) {
@@ -29,49 +26,6 @@ std::string told(int forwards_of_rank_0) {
   return "rank 0: " + after(forwards_of_rank_0) + "; rank 1: " + after(forwards_of_rank_0 + 1) +
          ". Ranks make the same synchronised forwards and backward passes, in one order: one of "
          "them left out a backward pass, or made a forward more";
-}
-
-// Gradients are 1, 10, 100, 1000 in steps 0 to 3; rank 1 leaves out the backward of step 1 and
-// makes one more at the end. Then both begin anew.
-template <class Ddp>
-std::string train_leaving_one_out(Ddp& ddp, testing::Terms net, const Group& group) {
-  std::string report;
-  double factor = 1;
-  for (int step = 0; step < 4; ++step, factor *= 10) {
-    net->zero_grad();
-    const at::Tensor loss = ddp(Loss{{0, factor}, {1, factor}});
-    if (step == 1 && group->getRank() == 1) continue;
-    try {
-      loss.backward();
-      report += numbers(net->weights[0].grad()) + "; ";
-    } catch (const UnfinishedReductionError& error) {
-      report += validation_errors_in(error) + "; ";
-    }
-    if (step == 2 && group->getRank() == 0) break;
-  }
-  ddp->update_process_group(group);
-  net->zero_grad();
-  ddp(Loss{{0, share(group)}, {1, share(group)}}).backward();
-  return report + numbers(net->weights[0].grad());
-}
-
-// Rank 0's later passes would be averaged with rank 1's of other steps.
-TEST(Steps, ThatARankHasLeftOutAreReportedInEachLaterPassOnEveryRankUntilTheyBeginAnew) {
-  for (const bool finds_unused : {false, true}) {
-    for (const bool is_static : {false, true}) {
-      for (const Options& way :
-           all_ways({.find_unused_parameters = finds_unused, .static_graph = is_static})) {
-        const auto reports = run_world(2, [&](const Group& group) {
-          Options options = way;
-          options.process_group = group;
-          Terms net(2, 1);
-          DistributedDataParallel ddp(net, options);
-          return train_leaving_one_out(ddp, net, group);
-        });
-        EXPECT_EQ(reports, same(2, "1; " + told(2) + "; " + told(3) + "; 3"));
-      }
-    }
-  }
 }
 
 TEST(Steps, AreComparedInHalfPrecisionAndWhereAHookSendsTheBuckets) {

@@ -47,27 +47,6 @@ TEST(TrainableParameters, ThatOneRankAloneFreezesAreOneSentenceOnEveryRankAndTra
   }
 }
 
-TEST(TrainableParameters, ThatOneRankFreezesAndDoesNotUpdateAreReportedOnEveryRank) {
-  for (const int world : {2, 3}) {
-    const auto reports = run_world(world, [&](const Group& group) {
-      Terms net(2);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      if (group->getRank() == 1) net->weights[1].set_requires_grad(false);
-      ddp.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
-      return std::string("trained");
-    });
-    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-      EXPECT_TRUE(reports[rank].starts_with(rank == 1 ? "UsageError: rank 1: parameter 'w1' was "
-                                                      : "CommunicationError: rank "))
-          << reports[rank];
-      EXPECT_NE(reports[rank].find("parameter 'w1' was frozen after it was wrapped; call "
-                                   "update_trainable_parameters() on every rank"),
-                std::string::npos)
-          << reports[rank];
-    }
-  }
-}
-
 TEST(TrainableParameters, CannotAllBeFrozenNorBeUpdatedInAJoin) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);

@@ -10,13 +10,6 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all{{5, 3},       {1, 1},       {33, 20},      {2, 3, 5},
-                                      {4, 17, 1},   {2, 3, 4, 5}, {3, 40, 2, 3}, {2, 3, 2, 3, 5},
-                                      {0, 3, 2, 2}, {2, 3, 0},    {4, 3, 0, 2}};
-  return all;
-}
-
 at::Tensor drawn(const Shape& shape, std::uint64_t seed, at::ScalarType dtype) {
   auto generator = at::detail::createCPUGenerator(seed);
   return (torch::randn(shape, generator, torch::kDouble) * 2 + 1).to(dtype);
