@@ -1,8 +1,8 @@
 """A planted mistake: a TOML file of this folder, read, checked and planted.
 
 mistake       what is wrong, and where it was seen
-[[caught_by]] scenario, which must fail; backend (memory) on which it does; pattern, the diagnosis that it
-              must give (any); note, for the reader
+[[caught_by]] scenario; backend (memory) on which it fails; pattern, the diagnosis that it must give (any); note, for the
+              reader. A scenario whose must_catch names the mutant, of which nothing more is said, needs no entry
 [[change]]    file, old, new: `old` is in the file exactly once and begins a line; `new` replaces it
 
 A change names text and no line, so that a mistake outlives what changes around it.
@@ -10,10 +10,13 @@ A change names text and no line, so that a mistake outlives what changes around 
 
 import dataclasses
 import pathlib
+import re
 import tomllib
 
 BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # where every machine can play, and the tier
 HERE = pathlib.Path(__file__).resolve().parent
+NAME = re.compile(r'\.name = "([\w.]+)"')
+MUST_CATCH = re.compile(r"\.must_catch =\s*\{([^}]*)\}")
 KEYS = {"": {"mistake", "caught_by", "change"}, "caught_by": {"scenario", "backend", "pattern", "note"},
         "change": {"file", "old", "new"}}
 
@@ -73,8 +76,20 @@ class Mutant:
             path.write_text(path.read_text().replace(change.old, change.new))
 
 
-def load(path):
-    """Throws ValueError with the file's name where it is no mutant."""
+def promises(root):
+    """{mutant: scenarios}, in order of their names, as the scenarios' must_catch says."""
+    found = {}
+    for path in (root / "scenarios").rglob("*.cpp"):
+        for part in path.read_text().split("return scenario<")[1:]:
+            name, catches = NAME.search(part), MUST_CATCH.search(part)
+            if name and catches and not name[1].startswith("canary."):
+                for each in re.findall(r'"(\w+)"', catches[1]):
+                    found.setdefault(each, set()).add(name[1])
+    return {each: sorted(scenarios) for each, scenarios in found.items()}
+
+
+def load(path, scenarios=()):
+    """The mutant of this file, caught by these scenarios too. Throws ValueError with the file's name where it is none."""
     try:
         data = tomllib.loads(path.read_text())
         entries = [("", data)] + [(kind, entry) for kind in ("caught_by", "change") for entry in data.get(kind, [])]
@@ -82,11 +97,13 @@ def load(path):
             unknown = set(entry) - KEYS[kind]
             if unknown:
                 raise ValueError(f"{kind or 'it'} has no field {', '.join(sorted(unknown))}")
-        return Mutant(path.stem, data["mistake"], tuple(CaughtBy(**each) for each in data.get("caught_by", [])),
-                      tuple(Change(**each) for each in data["change"]))
+        stated = [CaughtBy(**each) for each in data.get("caught_by", [])]
+        further = [CaughtBy(each) for each in scenarios if each not in {known.scenario for known in stated}]
+        return Mutant(path.stem, data["mistake"], tuple(stated + further), tuple(Change(**each) for each in data["change"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from error
 
 
 def load_all(folder=HERE):
-    return [load(path) for path in sorted(folder.glob("*.toml"))]
+    promised = promises(folder.parent.parent)
+    return [load(path, promised.get(path.stem, ())) for path in sorted(folder.glob("*.toml"))]

@@ -55,6 +55,17 @@ class Mutants(unittest.TestCase):
                                   ("  return a + b;", "return a + b;", "does not begin a line")):
             self.assertIn(problem, self.load(GOOD.replace(old, new)).problems(self.root)[0])
 
+    def test_IsCaughtByTheScenariosWhoseMustCatchNamesIt(self):
+        (self.root / "scenarios").mkdir()
+        (self.root / "scenarios/sums.cpp").write_text(
+            'return scenario<Sum>({.name = "sums.are_right", .must_catch = {"nothing_added", "other"}});\n'
+            'return scenario<Sum>({.name = "sums.are_whole", .must_catch =\n {"nothing_added"}});\n')
+        scenarios = mutant.promises(self.root)["nothing_added"]
+        self.load(GOOD.replace('right"\n', 'right"\npattern = "left_out"\n'))
+        caught = mutant.load(self.root / "nothing_added.toml", scenarios).caught_by
+        self.assertEqual([(each.scenario, each.pattern) for each in caught],
+                         [("sums.are_right", "left_out"), ("sums.are_whole", "")])
+
     def test_IsRefusedByNameWhereItIsNoMutant(self):
         for text in ("", "mistake = ", GOOD.replace("file =", "path ="), GOOD.replace("mistake", "what")):
             with self.assertRaisesRegex(ValueError, "nothing_added.toml"):
