@@ -18,7 +18,7 @@ HEAD = """# Testing: what a campaign measures
 and mutants ([faults.md](faults.md)) show what they catch. Unit tests (`./lockstep test`) state single facts. A unit
 test of `ddp/` or `train/` stays if it has what no drawn case has: the words of an error or a warning, a refusal, a bound
 (a number of bytes, messages or threads), a rule that docs/semantics.md states and no scenario's claim covers, what real
-processes, sockets, devices and files do to a training, or a pure function below one. That averages, buffers, buckets,
+processes, sockets, devices and files do to a training, or a pure function over all small inputs. That averages, buffers, buckets,
 orders and states come out right is the scenarios' to prove, in every case they draw: a test that holds that in one case
 more goes, but for one (`Gradients.AreAverages...`) that says where to look. This page shows what a campaign of drawn
 cases covers, and what it costs. `tests/campaign/page.py` writes it:

@@ -32,25 +32,6 @@ lockstep::Run run_with_failures(int count) {
   return run;
 }
 
-TEST(Github, AnAnnotationStandsAlone) {
-  EXPECT_EQ(
-      annotations(run_of({passing(), failing()})),
-      "::error title=fail%3A gradients.match_single_process (lockstep%2C cold%2C gloo)::After "
-      "backward every rank must hold the gradient of one process on the whole "
-      "batch%0Afc.weight: the sum of the ranks' gradients, not the average%0Acase: world 2 · "
-      "samples [1,2] · options.drop true%0Areplay: ./lockstep replay "
-      ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n");
-}
-
-TEST(Github, AnAnnotationHoldsTheSmallestCase) {
-  EXPECT_NE(
-      annotations(run_of({samples::shrunk()}))
-          .find("%0Asmallest case (41 steps down; 1,212 cases tried on sim in 0.8 s)%0Aworld 2 "
-                "            # passes with 1%0Asamples [1,2]"),
-      std::string::npos)
-      << annotations(run_of({samples::shrunk()}));
-}
-
 TEST(Github, EachSignatureHasItsAnnotationWithItsCount) {
   const auto lines = lines_of(annotations(run_of({samples::of_two_signatures()})));
   ASSERT_EQ(lines.size(), 2u);
@@ -61,13 +42,6 @@ TEST(Github, EachSignatureHasItsAnnotationWithItsCount) {
 
 TEST(Github, WhatHoldsNeedsNoAnnotation) {
   EXPECT_EQ(annotations(run_of({passing(), of_kind(Kind::skip)})), "");
-}
-
-TEST(Github, WhatCouldNotBeJudgedIsAWarningAfterTheErrors) {
-  const auto lines = lines_of(annotations(run_of({of_kind(Kind::inconclusive), failing()})));
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_TRUE(lines[0].starts_with("::error "));
-  EXPECT_TRUE(lines[1].starts_with("::warning "));
 }
 
 TEST(Github, ThereAreAtMostNineAndTheLastCountsTheRest) {

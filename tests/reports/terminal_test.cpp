@@ -17,32 +17,6 @@ using samples::run_of;
 
 constexpr Columns kColumns{30, 4, 9};
 
-TEST(Terminal, TheHeadlineSaysWhatTheRunStandsOn) {
-  EXPECT_EQ(headline(run_of({}), {}),
-            "lockstep 0.1.0 · libtorch 2.11.0 · gloo · seed 0x5eed42 · 2 cores\n");
-}
-
-TEST(Terminal, AnotherSubjectIsNamed) {
-  auto run = run_of({});
-  run.settings = {{.subject = "naive"}};
-  EXPECT_NE(headline(run, {}).find(" · subject naive · "), std::string::npos);
-}
-
-TEST(Terminal, APassIsOneLine) {
-  EXPECT_EQ(result_text(passing(), run_of({}), kColumns, {}),
-            "  PASS   2.9s  gradients.match_single_process  cold     400 cases  bit-equal     "
-            "worlds 2-4\n");
-}
-
-TEST(Terminal, AnArchivedCaseIsSaidToBeOne) {
-  auto result = failing();
-  EXPECT_EQ(result_text(result, run_of({}), kColumns, {}).find("archived"), std::string::npos);
-  result.failure->archived = true;
-  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
-                .find("\n  archived it failed in an earlier run, so this run plays it first\n"),
-            std::string::npos);
-}
-
 TEST(Terminal, AShrunkCaseIsShownFieldByField) {
   auto result = samples::shrunk();
   const auto text = [&] { return result_text(result, run_of({}), kColumns, {}); };
@@ -108,20 +82,6 @@ TEST(Terminal, TheClaimIsTheHeadlineOfRanksThatEndBadly) {
   }
 }
 
-TEST(Terminal, EachSignatureIsShownOnceWithItsCount) {
-  const auto text = result_text(samples::of_two_signatures(), run_of({}), kColumns, {});
-  EXPECT_NE(text.find("cold   5 of 400 cases, 2 signatures\n✗ After backward"), std::string::npos)
-      << text;
-  const auto first = text.find("  found in 3 of 400 cases, the first is number 37\n");
-  const auto second = text.find(
-      "\n  it hung: stuck\n"
-      "  found in 2 of 400 cases, the first is number 41\n");
-  EXPECT_NE(first, std::string::npos) << text;
-  EXPECT_NE(second, std::string::npos) << text;
-  EXPECT_LT(first, second);
-  EXPECT_NE(text.find("match_single_process-aaaaaa.json"), std::string::npos);
-}
-
 TEST(Terminal, WorldsThatShareADeviceAreSaidToAndHaveNoTime) {
   const auto run = samples::run_on_one_gpu({});
   EXPECT_EQ(headline(run, {}),
@@ -155,49 +115,6 @@ TEST(Terminal, AFailureOfALaunchedWorldIsReplayedInOne) {
       std::string::npos);
 }
 
-TEST(Terminal, AFailureHasItsStory) {
-  EXPECT_EQ(result_text(failing(), run_of({}), kColumns, {}),
-            "  FAIL   2.9s  gradients.match_single_process  cold   case 37 of 200\n"
-            "✗ After backward every rank must hold the gradient of one process on the whole "
-            "batch\n"
-            "  fc.weight: the sum of the ranks' gradients, not the average\n"
-            "  usual cause: gradients are summed by all_reduce and never divided by the world "
-            "size\n"
-            "  case     world 2 · samples [1,2] · options.drop true\n"
-            "  first divergence: step 0, after_backward, fc.weight[0]\n"
-            "    name          reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
-            "    fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes\n"
-            "    fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄\n"
-            "    note: all ranks agree with each other; only the reference exposes this\n"
-            "  replay   ./lockstep replay "
-            ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n"
-            "  read     ./lockstep explain gradients.match_single_process\n"
-            "  logs     .lockstep/runs/RUN/logs/gradients.match_single_process-3f9c1a\n"
-            "  rank 1 wrote last\n"
-            "    | last words\n"
-            "\n");
-}
-
-TEST(Terminal, WhereARankStoodComesBeforeWhatItWroteLast) {
-  auto result = of_kind(Result::Kind::crash);
-  result.failure->stack = "abort in libc.so.6\nlockstep::act at toys.cpp:80";
-  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
-                .find("  rank 1 was in\n"
-                      "    | abort in libc.so.6\n"
-                      "    | lockstep::act at toys.cpp:80\n"
-                      "  rank 1 wrote last\n"
-                      "    | last words\n"),
-            std::string::npos);
-}
-
-TEST(Terminal, AFlakyCaseSaysWhatEachPlayGave) {
-  auto result = of_kind(Result::Kind::flaky);
-  result.failure->plays = {Verdict::Kind::fail, Verdict::Kind::pass};
-  const auto text = result_text(result, run_of({}), kColumns, {});
-  EXPECT_NE(text.find("played 2 times: fail, pass; the first fail: fc.weight"), std::string::npos)
-      << text;
-}
-
 TEST(Terminal, WithoutUnicodeEveryByteIsAscii) {
   for (const char byte : result_text(failing(), run_of({}), kColumns, {.unicode = false}))
     EXPECT_GE(byte, 0) << "not ASCII";
@@ -213,24 +130,6 @@ TEST(Terminal, ColourAddsEscapesAndNothingElse) {
   EXPECT_EQ(colour, plain);
 }
 
-TEST(Terminal, TheLineToLookAtIsRed) {
-  const auto text = result_text(failing(), run_of({}), kColumns, {.colour = true});
-  EXPECT_NE(text.find("\033[31m    fc.weight[0]"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n    fc.bias[0]"), std::string::npos) << text;
-}
-
-TEST(Terminal, WithoutUnicodeThePointerIsAnArrow) {
-  const auto text = result_text(failing(), run_of({}), kColumns, {.unicode = false});
-  EXPECT_NE(text.find("yes  <-\n"), std::string::npos) << text;
-}
-
-TEST(Terminal, TheFirstTwoLinesOfAStoryStandAlone) {
-  const auto text = result_text(failing(), run_of({}), kColumns, {});
-  const auto lines = split(text, '\n');
-  EXPECT_TRUE(lines[1].starts_with("✗ After backward every rank must hold")) << lines[1];
-  EXPECT_EQ(lines[2], "  fc.weight: the sum of the ranks' gradients, not the average");
-}
-
 TEST(Terminal, WhatARankWroteCannotMoveTheCursor) {
   auto result = failing();
   result.failure->tail = "\033[2J\rgone";
@@ -238,17 +137,6 @@ TEST(Terminal, WhatARankWroteCannotMoveTheCursor) {
   EXPECT_EQ(text.find('\033'), std::string::npos);
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_NE(text.find("\\x1b[2J\\x0dgone"), std::string::npos);
-}
-
-TEST(Terminal, TheSummaryCountsEveryKind) {
-  auto run = run_of({passing()});
-  for (const auto kind : {Result::Kind::fail, Result::Kind::hang, Result::Kind::skip})
-    run.results.push_back(of_kind(kind));
-  run.canary = lockstep::Run::Canary::failed;
-  EXPECT_EQ(summary(run, {}),
-            "4 scenarios: 1 passed, 1 failed, 1 hung, 1 skipped (1: no GPU)   1,200 cases   "
-            "8.6 s     canary failed as it must\n"
-            "run: .lockstep/runs/latest\n");
 }
 
 TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {

@@ -34,44 +34,6 @@ TEST(BucketPlan, ClosesABucketWhenItReachesItsCap) {
             (Lists{{0}, {1}, {2}, {3}}));
 }
 
-TEST(BucketPlan, KeepsKindsApart) {
-  EXPECT_EQ(
-      lists(assign_buckets(
-          {floats(50), doubles(25), floats(50), doubles(25), floats(50), doubles(25)}, {400})),
-      (Lists{{0, 2}, {1, 3}, {4}, {5}}));
-}
-
-TEST(BucketPlan, GivesLaterBucketsTheLaterCaps) {
-  EXPECT_EQ(lists(assign_buckets({floats(10), floats(10), floats(10), floats(10)}, {40, 80})),
-            (Lists{{0}, {1, 2}, {3}}));
-}
-
-TEST(BucketPlan, WalksTheCapsOfEachKindApart) {
-  EXPECT_EQ(
-      lists(assign_buckets(
-          {floats(50), doubles(25), floats(50), doubles(25), floats(50), doubles(25)}, {200, 400})),
-      (Lists{{0}, {1}, {2, 4}, {3, 5}}));
-}
-
-TEST(BucketPlan, IsOneBucketOfEachKindAtFirstAndTheLastKindGoesFirst) {
-  EXPECT_EQ(lists(first_plan({floats(1), doubles(1), floats(1), doubles(1)})),
-            (Lists{{1, 3}, {0, 2}}));
-}
-
-TEST(BucketPlan, KeepsTheGivenOrderWhenRebuilt) {
-  EXPECT_EQ(lists(assign_buckets_in_order({floats(10), floats(10), floats(10)}, {40}, {2, 0, 1})),
-            (Lists{{2}, {0}, {1}}));
-  EXPECT_EQ(lists(assign_buckets_in_order({floats(10), doubles(1), floats(10)}, {80}, {1, 2, 0})),
-            (Lists{{2, 0}, {1}}))
-      << "a bucket that was never closed comes last";
-}
-
-TEST(BucketPlan, LeavesASparseGradientAlone) {
-  GradientSize sparse = floats(1);
-  sparse.sparse = true;
-  EXPECT_EQ(lists(assign_buckets({floats(1), sparse, floats(1)}, {400})), (Lists{{0, 2}, {1}}));
-}
-
 TEST(BucketPlan, ReadsCapsAsPyTorchDoes) {
   using Caps = std::vector<std::int64_t>;
   EXPECT_EQ(bucket_bytes_caps(std::nullopt), (Caps{1 << 20, 25 << 20}));
@@ -85,26 +47,6 @@ TEST(BucketPlan, ReadsCapsAsPyTorchDoes) {
 TEST(BucketPlan, HasCapsInTheFirstPassWhereItMust) {
   EXPECT_EQ(lists(first_plan({floats(10), floats(10), floats(10), floats(10)}, {40, 80})),
             (Lists{{3}, {1, 2}, {0}}));
-}
-
-TEST(BucketPlan, PutsDelayedGradientsLastWhateverCapsAndOrder) {
-  std::vector<GradientSize> gradients = {floats(10), doubles(10), floats(10), doubles(10)};
-  gradients[0].delayed = gradients[3].delayed = true;
-  EXPECT_EQ(lists(first_plan(gradients)), (Lists{{2}, {1}, {0}, {3}}));
-  EXPECT_EQ(lists(assign_buckets_in_order(gradients, {1}, {3, 1, 0, 2})),
-            (Lists{{1}, {2}, {0}, {3}}));
-  gradients[2].delayed = true;
-  EXPECT_EQ(lists(assign_buckets_in_order(gradients, {1}, {3, 1, 0, 2})),
-            (Lists{{1}, {0, 2}, {3}}));
-  gradients[2].sparse = true;
-  EXPECT_EQ(lists(assign_buckets(gradients, {1})), (Lists{{1}, {2}, {0}, {3}}));
-}
-
-TEST(BucketPlan, TakesCapsFromAListBeforeTheOneCap) {
-  EXPECT_EQ(bucket_bytes_caps(std::nullopt, {2.0, 0.5}),
-            (std::vector<std::int64_t>{2 << 20, 1 << 19}));
-  EXPECT_EQ(bucket_bytes_caps(3.0, {1.0}), (std::vector<std::int64_t>{1 << 20}));
-  EXPECT_THROW(bucket_bytes_caps(std::nullopt, {1.0, -1.0}), std::invalid_argument);
 }
 
 TEST(BucketPlan, CountsBeyondTwoToThe31) {
