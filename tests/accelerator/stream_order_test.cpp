@@ -1,5 +1,5 @@
-// What each kind of hazard says. That those are found which are there, and no others, is for random
-// programs: stream_order_oracle_test.cpp.
+// Each kind of hazard in its words. Random programs (stream_order_oracle_test.cpp) show that those
+// are found which are there, and no others.
 #include "harness/accelerator/stream_order.h"
 
 #include <gtest/gtest.h>

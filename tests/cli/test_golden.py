@@ -32,15 +32,6 @@ class Failing(ProgramCase):
     def test_a_wrong_number(self):
         self.assert_golden("run_fails", self.told("run", "toys.multiply", "--seed", "7"))
 
-    def test_a_wrong_number_without_unicode(self):
-        text = self.told("run", "toys.multiply", "--seed", "7", LC_ALL="C")
-        self.assertTrue(text.isascii())
-        self.assert_golden("run_fails_ascii", text)
-
-    def test_a_wrong_number_in_colour(self):
-        text = self.told("run", "toys.multiply", "--seed", "7", "--color", "always")
-        self.assert_golden("run_fails_colour", text)
-
     def test_a_row_of_several_is_wrong(self):
         self.assert_golden("run_story", self.told("run", "toys.average", "--seed", "7"))
 
