@@ -1,4 +1,4 @@
-// Which property catches which fault: a training step written by hand, with one mistake after
+// The property that catches each fault: a training step written by hand, with one mistake after
 // another, beside DDP's; every property judges every one of them.
 //
 // The model has two weights a and b, and the loss of sample x is (a + 2 b) x, so that the gradients

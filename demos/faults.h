@@ -43,7 +43,7 @@ int first_sample(const FaultCase& c, int rank, int step);
 // The factor of a rank's loss that makes the average over ranks that of the whole batch.
 double weight_of(const FaultCase& c, int rank);
 
-// Whether the settings are such that a fault changes nothing.
+// True if the settings are such that a fault changes nothing.
 bool is_hidden(const FaultCase& c, const std::string& fault);
 
 // A property of a training, by the column that shows it. Nothing where it does not apply.

@@ -56,7 +56,7 @@ double sample(int rank, int micro_batch) {
   return (rank + 1) * (micro_batch + 1);
 }
 
-// Whether the program runs this micro-batch inside no_sync.
+// True if the program runs this micro-batch inside no_sync.
 bool is_local(const AccumulationCase& c, int micro_batch) {
   if (c.mistake == kLeftOut) return false;
   return c.mistake == kNeverSynced || micro_batch + 1 < c.settings.micro_batches;

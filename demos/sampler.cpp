@@ -1,4 +1,4 @@
-// Which samples each rank draws, epoch beside epoch, and which are drawn twice or never.
+// The samples that each rank draws, epoch beside epoch, and which are drawn twice or never.
 //
 // The judge is sampler.partitions_the_dataset, whose checks read the same records.
 #include "demos/make.h"

@@ -57,7 +57,7 @@ class Records {
   const Condition run_;
 };
 
-// Whether all are the same, and whether two are as far as rounding goes.
+// True if all are the same, and if two are as far as rounding goes.
 bool all_same(const std::vector<double>& values);
 bool is_close(double a, double b);
 bool all_close(const std::vector<double>& values, double right);

@@ -1,5 +1,5 @@
-// Whether a backward is reduced is decided by the forward whose graph it runs, in whatever order
-// and however often graphs are run.
+// The forward whose graph a backward runs decides if that is reduced, in whatever order and however
+// often graphs are run.
 //
 // A flag that a forward sets and a backward clears gets this wrong as soon as forwards and
 // backwards do not alternate: after two synchronised forwards the second one's backward stays

@@ -158,7 +158,7 @@ std::string sentence_of(const History& h, const Moment& at, int rank) {
   return sentence_in(h.row(at, kSentence), rank);
 }
 
-// Whether the broadcast before some forward changed what an evaluation forward before it has saved.
+// True if the broadcast before some forward changed what an evaluation forward before it has saved.
 bool has_changed(const Saved& c, const History& h, int rank) {
   if (c.norm == NormKind::instance) return false;
   const auto kinds = forwards_of(c);

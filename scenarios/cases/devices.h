@@ -10,7 +10,7 @@ namespace lockstep::scenarios {
 // The name of the backend that carries this rank's tensors: "gloo", "accelerator", ...
 std::string backend_name(RankContext& here);
 
-// Whether the host waits for collectives on this rank's tensors: on the CPU, and over Gloo.
+// True if the host waits for collectives on this rank's tensors: on the CPU, and over Gloo.
 bool host_waits(RankContext& here);
 
 // Throws Unsupported where it does not. There `what`, such as "a forward that throws", ends the

@@ -39,7 +39,7 @@ struct Stateful {
 std::vector<ForwardKind> forwards_of(const Stateful& c);
 int64_t samples_of(const Stateful& c, int rank);
 
-// Whether each forward begins with rank 0's buffers. The previous forward decides: it must have had
+// True if each forward begins with rank 0's buffers. The previous forward decides: it must have had
 // gradients and been outside no_sync; the first forward begins with them. docs/semantics.md 1.3.
 std::vector<bool> synchronised(const Stateful& c);
 

@@ -33,7 +33,7 @@ std::string path_of(RankContext& here) {
   return here.store()->get_to_str("folder of checkpoints") + "/training.pt";
 }
 
-// Which of the files are there that a path may have beside it, and how many files in all.
+// The files that are there of those that a path may have beside it, and how many files in all.
 std::vector<int64_t> files_of(const std::string& path) {
   std::vector<int64_t> out;
   const auto add = [&](const std::string& suffix) {

@@ -127,10 +127,10 @@ std::string planted(size_t parameter, int rank);
 
 bool is_of_all_ranks(const Erring& c);
 
-// Whether this rank makes the mistake in this step; about which parameter.
+// True if this rank makes the mistake in this step; about which parameter.
 bool errs(const Erring& c, int step, int rank);
 
-// Whether the numbers of the ranks' steps differ from here on, until they begin anew.
+// True if the numbers of the ranks' steps differ from here on, until they begin anew.
 bool ranks_part(const Erring& c, int step);
 size_t mistaken_parameter(const Erring& c);
 

@@ -27,7 +27,7 @@ std::vector<Followed> follow(const Erring& c, const std::vector<bool>& late = {}
 // The same of a case whose ranks do not go out of step.
 std::vector<Followed> follow_in_step(const Erring& c, const std::vector<bool>& late);
 
-// Whether in some pass a gradient comes that must not come, and is written into a bucket that may
+// True if in some pass a gradient comes that must not come, and is written into a bucket that may
 // travel already (gradient_as_bucket_view). The pass fails, so it does not matter what travels; but
 // on a device nothing orders the two.
 bool writes_into_what_travels(const Erring& c);

@@ -3,7 +3,7 @@
 //
 // Gradients are prescribed, so the reference is their average in double precision. A hook that
 // compresses rounds them first to what it sends; then ranks sum in that dtype, in any order, which
-// docs/numerics.md bounds. Of bytes each element is off by at most half a step of its chunk; where
+// docs/numerics.md bounds. In bytes each element is off by at most half a step of its chunk; where
 // several gradients share a bucket its chunk is not known, but none has a larger step than all the
 // gradients of its rank. "noop" averages nothing. Where
 // gradients are exact the bound is zero, but for bytes.
@@ -84,7 +84,7 @@ double error_of_bytes(const Hooked& c, int step) {
   return sum / divisor_in(c, step);
 }
 
-// Whether each gradient has a bucket of its own in this step, so that its chunks are known.
+// True if each gradient has a bucket of its own in this step, so that its chunks are known.
 bool has_its_own_bucket(const Hooked& c, int step) {
   return parameter_count(c) == 1 || (c.options.bucket_cap_bytes == 1 && step > 0);
 }

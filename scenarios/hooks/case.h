@@ -117,7 +117,7 @@ constexpr const char* kLeftOut = "left out";
 // once the steps are over; nothing of a subject that does not say.
 constexpr const char *kCounted = "counted", *kSent = "sent";
 
-// Whether a second training, of the first step that is approximated, follows, whose hook has the
+// True if a second training, of the first step that is approximated, follows, whose hook has the
 // next random seed; its records are those of step `steps`.
 bool has_another_seed(const Hooked& c);
 

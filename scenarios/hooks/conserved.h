@@ -7,7 +7,7 @@
 
 namespace lockstep::scenarios::hooks {
 
-// Whether PowerSGD sends less for this parameter.
+// True if PowerSGD sends less for this parameter.
 bool approximates(const Hooked& c, size_t parameter);
 
 double roundoff(const Hooked& c);
@@ -21,7 +21,7 @@ at::Tensor average_size(const std::vector<at::Tensor>& by_rank);
 // divisor of the step: where a rank has no input, a hook may divide by fewer than the ranks.
 at::Tensor applied(const Hooked& c, const History& h, int step, size_t parameter);
 
-// Whether it is known what every rank has left out before a step, and until its end: a rank without
+// True if it is known what every rank has left out before a step, and until its end: a rank without
 // an input says so after the join.
 bool is_known_before(const Hooked& c, int step);
 bool is_known_after(const Hooked& c, int step);

@@ -75,7 +75,7 @@ double size_of_wanted(const Step& s) {
   return s.sizes.norm().item<double>();
 }
 
-// Whether `applied` is a projection of M, within rounding; else what is farthest from it.
+// True if `applied` is a projection of M, within rounding; else what is farthest from it.
 Findings projected(const Hooked& c, const Step& s, int step, size_t p) {
   const auto overlap = s.applied.t().mm(s.wanted - s.applied);
   const auto size = size_of(c, p);

@@ -251,7 +251,7 @@ inline int model_of(const ProgramSpec& c, const Step& step) {
   return step.model % c.models;
 }
 
-// Whether it is a step of all models.
+// True if it is a step of all models.
 inline bool is_everywhere(const ProgramSpec& c, const Step& step) {
   return step.everywhere && c.models > 1 &&
          (step.op == Op::forward || step.op == Op::backward_together);
@@ -270,12 +270,12 @@ inline bool has_bit(int bits, int rank) {
 // Whether, for a case of these options, the graph behind outputs tells which parameters are unused.
 bool finds_unused(const ProgramSpec& c);
 
-// Whether replicas leave buffer number `b` alone.
+// True if replicas leave buffer number `b` alone.
 inline bool is_ignored(const ProgramSpec& c, size_t b) {
   return b < 4 && (c.ignored_buffers >> b) % 2 == 1;
 }
 
-// Whether replicas send buffers at all.
+// True if replicas send buffers at all.
 bool sends_buffers(const ProgramSpec& c);
 
 bool uses_all_layers(const ProgramSpec& c, const Step& step);
@@ -286,7 +286,7 @@ std::vector<uint32_t> left_out_by_rank(const ProgramSpec& c, const Step& step);
 // The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
 std::vector<std::vector<int>> parts_of_world(const ProgramSpec& c, int cut);
 
-// Whether ranks that are out of inputs in this join shadow the others.
+// True if ranks that are out of inputs in this join shadow the others.
 inline bool is_shadowed(const Step& join) {
   return join.uneven == JoinKind::world || join.uneven == JoinKind::live;
 }

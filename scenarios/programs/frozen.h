@@ -5,7 +5,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// Whether an operation means something before the replica knows what is frozen, and what is not;
+// True if an operation means something before the replica knows what is frozen, and what is not;
 // and after it refused a forward, when its peers may have received the error.
 bool means_something_unnoted(Op op);
 bool means_something_broken(Op op);
@@ -15,9 +15,9 @@ class FrozenLayers {
   FrozenLayers(const ProgramSpec& c, int model);
 
   size_t count() const { return layers_.size(); }
-  // Whether some weight is trainable in a forward without these layers, as bits.
+  // True if some weight is trainable in a forward without these layers, as bits.
   bool train_without(uint32_t left_out) const;
-  // Whether its gradients travel last, for which it has to be trainable.
+  // True if its gradients travel last, for which it has to be trainable.
   bool is_delayed(size_t layer) const { return layers_[layer].is_delayed; }
 
   // Weight and bias; layers that share a weight are frozen together.

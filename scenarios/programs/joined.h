@@ -12,7 +12,7 @@ class Joined {
 
   int model() const { return join_.model; }
 
-  // Whether `step` can run in it: what would begin the replica anew cannot, except for a change of
+  // True if `step` can run in it: what would begin the replica anew cannot, except for a change of
   // the group while all ranks have inputs; nor can steps of other models where ranks act at
   // different times.
   bool admits(const Step& step, int model) const;

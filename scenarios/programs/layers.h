@@ -50,7 +50,7 @@ class LayeredModel : public Model {
   // The options of its replicas: `given`, with the names of layers that do not travel with others.
   WrapOptions options(WrapOptions given) const;
 
-  // Whether this parameter's gradients are sparse.
+  // True if this parameter's gradients are sparse.
   bool is_sparse(const at::Tensor& parameter) const;
 
   // Each parameter once; of a shared one the first name.

@@ -7,7 +7,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// Whether ranks record it behind this action.
+// True if ranks record it behind this action.
 bool shows_layouts(const Action& action);
 
 // Records the strides of the model's gradients with two axes and more.

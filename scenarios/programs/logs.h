@@ -9,7 +9,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// Whether ranks record it behind this action.
+// True if ranks record it behind this action.
 bool is_logged(const Action& action);
 
 // Records it; without a replica rows without values.

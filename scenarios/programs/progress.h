@@ -12,19 +12,19 @@ class Progress {
  public:
   Progress(const ProgramSpec& c, int model);
 
-  // Whether the step of an action means something here; adds what it does.
+  // True if the step of an action means something here; adds what it does.
   bool runs(Action& action);
 
-  // Whether a join may begin here; with a static graph no rank can shadow another.
+  // True if a join may begin here; with a static graph no rank can shadow another.
   bool joins(Action& action) const;
 
   // The join ends, and with it the open graphs.
   void finishes(Action& action);
 
-  // Whether its replica is there and knows what is frozen.
+  // True if its replica is there and knows what is frozen.
   bool is_ready() const { return is_wrapped_ && !is_broken_ && frozen_.is_noted(); }
 
-  // Whether ranks exchange nothing in this forward, nor before all of them have issued the pass of
+  // True if ranks exchange nothing in this forward, nor before all of them have issued the pass of
   // its graph: then each rank may run it among those of other models in an order of its own.
   bool goes_in_any_order(const Step& forward) const;
 

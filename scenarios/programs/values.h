@@ -50,7 +50,7 @@ struct Form {
 };
 Form form_of(const at::Tensor& tensor);
 
-// Whether a rank drops its gradients where a join ends: what shadowing leaves in views is of no
+// True if a rank drops its gradients where a join ends: what shadowing leaves in views is of no
 // use.
 bool clears_gradients(const ProgramSpec& c, const Action& finish, int rank);
 

@@ -25,7 +25,7 @@ struct Refusal {
 // Nothing where they can.
 std::optional<Refusal> expected_refusal(const Differing& c);
 
-// Whether all ranks can train what they all have without the differences.
+// True if all ranks can train what they all have without the differences.
 bool can_train(const Differing& c);
 
 }  // namespace lockstep::scenarios::replicas

@@ -56,7 +56,7 @@ std::string sentence_of(const History& h, const char* phase, int rank) {
   return sentence_in(h.row({0, phase}, kSentence), rank);
 }
 
-// Whether there is something to tell: some ranks and not all have changed what is looked at. A
+// True if there is something to tell: some ranks and not all have changed what is looked at. A
 // forward broadcasts buffers before it looks.
 bool differs(const Changed& c) {
   const auto ranks = changing_ranks(c);

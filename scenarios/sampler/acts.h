@@ -76,7 +76,7 @@ struct Acts {
   }
 };
 
-// Whether the order is that of the permutation which is computed place by place.
+// True if the order is that of the permutation which is computed place by place.
 inline bool is_computed(const Acts& c) {
   return c.constant_memory && c.shuffle && c.order == SampleOrder::own;
 }

@@ -157,7 +157,7 @@ std::vector<Acts> every_small_one() {
   return all;
 }
 
-// Whether acts of these kinds come one after another, with any others between them.
+// True if acts of these kinds come one after another, with any others between them.
 bool has_in_order(const Acts& c, const std::vector<ActKind>& kinds) {
   auto kind = kinds.begin();
   for (const auto& [act, amount] : c.acts) {

@@ -48,7 +48,7 @@ class Erring {
     return "";
   }
 
-  // Whether every rank has to receive an error in this step.
+  // True if every rank has to receive an error in this step.
   bool fails(int step) const {
     for (int rank = 0; rank < world(); ++rank) {
       if (errs(step, rank)) return true;

@@ -55,7 +55,7 @@ def headless(text, mark):
 OPENS_WITHOUT = re.compile(r"[`'\"(]*(?:Who|Whom|Whose|What|Of|Not|Which|Whether|Whoever|Those that|Nor)\b")
 COMMENT = re.compile(r"^[ ]*(?://|#)(?!!)[ ]?(.*)|^.*[;{},)] +// (.*)")
 SHARE_MOST, SENTENCES_LEAST = 0.015, 60
-SHARED = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli", "bench", "examples", "tests")
+SHARED = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli", "bench", "examples", "tests", "scenarios", "demos")
 
 
 def sentences(text):
