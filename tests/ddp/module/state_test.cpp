@@ -1,6 +1,5 @@
 // How many messages a broadcast of state takes.
 #include "ddp/module/buffers.h"
-
 #include "tests/ddp/forked_world.h"
 
 #include <gtest/gtest.h>

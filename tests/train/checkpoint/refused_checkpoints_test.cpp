@@ -168,10 +168,10 @@ TEST_F(Refused, APositionInAWorldOfAnotherSize) {
     DistributedSampler sampler(23, *group);
     return sentence_of([&] { load_checkpoint(path, group, {.sampler = &sampler}); });
   });
-  EXPECT_EQ(reports, testing::same(3, "ranks 0, 1 and 2 of 3 cannot take part: load_checkpoint: " +
-                                          path +
-                                          ": DistributedSampler: the archive's num_replicas is 2, "
-                                          "expected 3"));
+  EXPECT_EQ(reports,
+            testing::same(3, "ranks 0, 1 and 2 of 3 cannot take part: load_checkpoint: " + path +
+                                 ": DistributedSampler: the archive's num_replicas is 2, "
+                                 "expected 3"));
 }
 
 // Every byte of a file of ours counts, and every length; 64 of each.
