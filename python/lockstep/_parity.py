@@ -6,7 +6,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
 import torch
@@ -98,10 +97,10 @@ def run_of_program(path: str, arguments: Sequence[str], batch_size: str | None, 
                      "LOCKSTEP_RECORD_PERTURB": str(recording.perturbed)}
         process = Process(lambda connection: os.execve(PROGRAM, command, os.environ | variables), Capture.FILES)
         try:
-            is_over = bool(wait([process.handle], timeout))
+            is_over = process.has_ended(timeout)
             if not is_over:
                 os.kill(process.pid, signal.SIGTERM)  # The ranks end with what launched them.
-                wait([process.handle], ENDING_SECONDS)
+                process.has_ended(ENDING_SECONDS)
             printed = process.printed()
         finally:
             process.close()

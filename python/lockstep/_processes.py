@@ -7,6 +7,7 @@ import enum
 import faulthandler
 import gc
 import os
+import select
 import signal
 import sys
 import time
@@ -15,7 +16,7 @@ import unittest
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -31,6 +32,14 @@ class Capture(enum.Enum):
     NOTHING = enum.auto()
     FILES = enum.auto()  # The files 1 and 2; sys.stdout and sys.stderr stay what they are.
     ALL = enum.auto()
+
+
+def ready(descriptors: Iterable[int], seconds: float) -> list[int]:
+    """Returns those of these that can be read or are closed, once one can or the time is over. multiprocessing's takes longer than a test."""
+    poll = select.poll()
+    for each in descriptors:
+        poll.register(each, select.POLLIN)
+    return [each for each, _ in poll.poll(seconds * 1000)]
 
 
 def end_with_parent() -> None:
@@ -185,6 +194,12 @@ class Process:
             with contextlib.suppress(OSError):
                 self.connection.send(None)
 
+    def has_sent(self) -> bool:
+        return bool(ready([self.connection.fileno()], 0))
+
+    def has_ended(self, seconds: float = 0) -> bool:
+        return bool(ready([self.handle], seconds))
+
     def reap(self) -> None:
         if self.status is None:
             self.status = os.waitpid(self.pid, 0)[1]
@@ -192,7 +207,7 @@ class Process:
     def close(self) -> None:
         """Kills the process, unless it ends by itself, and what it started."""
         if self.is_dismissed:
-            wait([self.handle], DISMISSED_SECONDS)
+            self.has_ended(DISMISSED_SECONDS)
         kill_group(self.pid)
         self.reap()
         if guard is not None:

@@ -200,20 +200,18 @@ def leave_subgroups() -> None:
 
 
 def group_works(seconds: float) -> bool:
-    """Whether the default group carries a message from each rank to each, and a sum over all. Every rank asks, and all get one answer;
-    where one has issued something alone before, ranks get that, or wait."""
+    """Whether the default group carries a sum over all ranks, and a message from each to each. Every rank asks; where one has issued
+    something alone before, ranks get that, or wait."""
     leave_subgroups()
     world: Any = dist.group.WORLD  # Called itself: dist's functions take longer than it does.
-    me, limit = world.rank(), datetime.timedelta(seconds=seconds)
+    me, limit, total = world.rank(), datetime.timedelta(seconds=seconds), torch.ones(1)
     others = [rank for rank in range(world.size()) if rank != me]
+    received = {rank: torch.zeros(1, dtype=torch.int64) for rank in others}
     try:
-        works = [world.send([torch.tensor([1_000_000 + me])], rank, 0) for rank in others]
-        received = {rank: torch.zeros(1, dtype=torch.int64) for rank in others}
-        for rank, message in received.items():
-            world.recv([message], rank, 0).wait(limit / 2)
-        is_right = torch.tensor([float(all(int(message) == 1_000_000 + rank for rank, message in received.items()))])
-        for each in [*works, world.allreduce([is_right])]:
+        works = [world.allreduce([total]), *(world.send([torch.tensor([1_000_000 + me])], rank, 0) for rank in others)]
+        works += [world.recv([message], rank, 0) for rank, message in received.items()]
+        for each in works:
             each.wait(limit)
     except RuntimeError:
         return False
-    return bool(is_right == world.size())
+    return bool(total == world.size()) and all(int(message) == 1_000_000 + rank for rank, message in received.items())

@@ -18,7 +18,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
@@ -233,7 +233,7 @@ class Host:
                 end.progress = self.progress.read(rank)
             finished, diverges, ladder, left_behind, is_usable = self.process.connection.recv()
         except (EOFError, ConnectionResetError):
-            if not wait([self.process.handle], max(0.0, deadline - time.monotonic())):
+            if not self.process.has_ended(max(0.0, deadline - time.monotonic())):
                 return self._late(ends, timeout), False
             self.process.reap()
             for rank, end in enumerate(ends):
@@ -280,13 +280,13 @@ class KeptHost:
     def __init__(self, lookup: Lookup, capture: Capture) -> None:
         self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
         self.host: Host | None = None
-        self.deaths: list[str] = []
+        self.replaced: list[tuple[str, str]] = []
 
     def fork(self, size: int, timeout: float) -> Host:
-        if self.host is not None and wait([self.host.process.handle], 0):
+        if self.host is not None and self.host.process.has_ended():
             self.host.process.reap()
-            self.deaths.append(f"after {self.host.last}, the process of the simulated ranks {died_of(self.host.process.status or 0)}; "
-                               "it was replaced")
+            why = f"the process of the simulated ranks {died_of(self.host.process.status or 0)}; it was replaced"
+            self.replaced.append((self.host.last, why))
             self.close()
         if self.host is None:
             self.host = Host(self.lookup, self.capture)
@@ -302,7 +302,7 @@ class KeptHost:
                 self.close()
         return verdict, not is_usable
 
-    def check(self) -> None:
+    def look(self) -> None:
         """Nothing is left to look at: a simulated world ends with its test."""
 
     def close(self) -> None:

@@ -6,13 +6,13 @@ import functools
 import os
 import pickle
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Union
 
 import torch.distributed as dist
 
 from . import _calls, _rank
-from ._processes import Capture, Process, ask_for_stacks
+from ._processes import Capture, Process, ask_for_stacks, ready
 from ._rank import Outcome, Task
 from ._state import State, running
 from ._verdict import Patience, RankEnd, Verdict, died_of, judge
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
 CHECK = b"check"  # What a kept rank is sent in place of a test, to use its group alone.
-BROKEN = "broken"  # The kind of the outcome of a test that was not run: the default group does not work.
 Kept = Union["KeptWorlds", "KeptHost"]
 Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
 
@@ -68,24 +67,19 @@ class World:
         return ends
 
     def _receive(self, ends: list[RankEnd], seconds: float) -> None:
-        by_source: dict[Any, tuple[Process, RankEnd]] = {}
-        for process, end in zip(self.ranks, ends):
+        ranks = dict[int, int]()
+        for rank, (process, end) in enumerate(zip(self.ranks, ends)):
             if end.is_open():
-                by_source[process.handle] = process, end
-                if not end.is_silent:
-                    by_source[process.connection] = process, end
-        ready = wait(list(by_source), seconds)
-        for source in sorted(ready, key=lambda each: isinstance(each, int)):  # What a rank sent before it died counts.
-            process, end = by_source[source]
-            if not end.is_open():
-                continue
+                ranks |= dict.fromkeys([process.handle] + [process.connection.fileno()] * (not end.is_silent), rank)
+        for rank in {ranks[each] for each in ready(ranks, seconds)}:
+            process, end = self.ranks[rank], ends[rank]
             try:
-                if not end.is_silent and process.connection.poll():
+                if not end.is_silent and process.has_sent():  # Before it died, too.
                     end.outcome = process.connection.recv()
                     process.is_idle = True
             except (EOFError, ConnectionResetError):
                 end.is_silent = True
-            if source == process.handle and end.outcome is None:
+            if end.outcome is None and process.has_ended():
                 process.reap()
                 end.status = process.status
 
@@ -117,17 +111,15 @@ class KeptWorld(World):
     """A world that runs one test after the other. What it is sent for each is looked up by `lookup` in its processes."""
 
     def __init__(self, size: int, lookup: Lookup, timeout: float, capture: Capture) -> None:
-        self.lookup, self.last = lookup, "its fork"
+        self.lookup, self.last, self.is_checking = lookup, "its fork", False
         super().__init__(size, lambda _, rank, connection: self._serve(rank, connection), timeout, capture)
 
     def _serve(self, rank: int, connection: Connection) -> None:
         self.join(rank)
-        others, before, is_first = running(), State(), True
+        others, before = running(), State()
         while (request := connection.recv()) is not None:
-            works, is_first = is_first or _rank.group_works(CHECK_SECONDS), False  # Every rank has ended the last test.
-            self.progress.write(rank, {"groups": {}})
-            if request == CHECK or not works:
-                connection.send(Outcome("passed" if works else BROKEN))
+            if request == CHECK:
+                connection.send(Outcome("passed" if _rank.group_works(CHECK_SECONDS) else "failed"))
                 continue
             task, state, what = pickle.loads(request)
             before = state.settle(before)
@@ -140,36 +132,37 @@ class KeptWorld(World):
             outcome.is_usable = has_group and not started
             connection.send(outcome)
 
-    def died(self) -> str:
-        """Returns a text on ranks that ended while they had nothing to do; empty: none did."""
-        for process in wait([process.handle for process in self.ranks], 0):
-            next(each for each in self.ranks if each.handle == process).reap()
-        return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)
-
     def send(self, request: bytes) -> None:
         for rank, process in enumerate(self.ranks):
-            self.progress.write(rank, {"groups": {}, "state": BROKEN})  # Until the rank has used its group.
+            self.progress.write(rank, {"groups": {}})
             process.mark()
             process.connection.send(request)
             process.is_idle = False
 
-    def group_works(self, ends: list[RankEnd]) -> bool:
-        """Whether every rank came past the use of its group."""
-        return all(end.progress.get("state") != BROKEN and (end.outcome is None or end.outcome.kind != BROKEN) for end in ends)
+    def trouble(self) -> str:
+        """Returns why no test can run in it, as far as the last one is the reason; empty: one can."""
+        if self.is_checking:
+            self.is_checking = False
+            ends = self.watch(2 * CHECK_SECONDS)
+            if not all(end.outcome is not None and end.outcome.kind == "passed" for end in ends):
+                return "the default group does not work any more"
+        for process in self.ranks:
+            if process.has_ended():
+                process.reap()
+        return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)
 
-    def works(self) -> bool:
-        self.send(CHECK)
-        return self.group_works(self.watch(2 * CHECK_SECONDS))
-
-    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict | None, bool]:
-        """No verdict where the default group does not work; and whether the world can run another test."""
+    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the world can run another test, but for its default group: ranks use that from now on, and `trouble` says."""
+        self.last = task.name
         self.send(pickle.dumps((task, state, what)))
         ends = self.watch(timeout)
-        if not self.group_works(ends):
-            return None, False
-        self.last, verdict = task.name, judge(ends)
+        verdict = judge(ends)
         has_ended_well = verdict.succeeded or task.is_example  # Hypothesis has hundreds of examples fail as it shrinks one.
-        return verdict, has_ended_well and all(end.outcome and end.outcome.is_usable for end in ends)
+        if not has_ended_well or not all(end.outcome and end.outcome.is_usable for end in ends):
+            return verdict, False
+        self.send(CHECK)  # Not before every rank has ended the test.
+        self.is_checking = True
+        return verdict, True
 
 
 def state_of_ranks() -> State:
@@ -185,12 +178,17 @@ class KeptWorlds:
     def __init__(self, lookup: Lookup, capture: Capture) -> None:
         self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
         self.worlds: dict[int, KeptWorld] = {}
-        self.deaths: list[str] = []  # Of ranks between two tests; who reads them takes them out.
+        self.replaced: list[tuple[str, str]] = []  # The last test of each, and why; who reads them takes them out.
+
+    def look(self) -> None:
+        """Discards worlds that no test can run in."""
+        for size, world in list(self.worlds.items()):
+            if trouble := world.trouble():
+                self.replaced.append((world.last, f"{trouble}; the kept ranks were replaced"))
+                self.discard(size)
 
     def fork(self, size: int, timeout: float) -> KeptWorld:
-        if size in self.worlds and (died := self.worlds[size].died()):
-            self.deaths.append(f"after {self.worlds[size].last}, {died}; the kept ranks were replaced")
-            self.discard(size)
+        self.look()
         if size not in self.worlds:
             self.worlds[size] = KeptWorld(size, self.lookup, timeout, self.capture)
         return self.worlds[size]
@@ -198,27 +196,13 @@ class KeptWorlds:
     def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world was replaced."""
         state, is_usable = state_of_ranks(), False
+        world = self.fork(size, timeout)
         try:
-            verdict, is_usable = self.fork(size, timeout).run(task, state, what, timeout)
-            if verdict is None:
-                self.replace(size)
-                # They were forked beside what the fixtures of this test have changed, and so are for it alone.
-                verdict = self.fork(size, timeout).run(task, state, what, timeout)[0]
+            verdict, is_usable = world.run(task, state, what, timeout)
         finally:
             if not is_usable:
                 self.discard(size)
-        assert verdict is not None  # A world that was forked for the test.
         return verdict, not is_usable
-
-    def replace(self, size: int) -> None:
-        """Discards a world whose default group does not work, and says after which test."""
-        self.deaths.append(f"after {self.worlds[size].last}, the default group does not work any more; the kept ranks were replaced")
-        self.discard(size)
-
-    def check(self) -> None:
-        """Looks what the last test of each world left behind, where none follows that would."""
-        for size in [size for size, world in self.worlds.items() if not world.works()]:
-            self.replace(size)
 
     def discard(self, size: int) -> None:
         """Ends the ranks of worlds of this size."""

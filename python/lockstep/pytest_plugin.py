@@ -190,8 +190,9 @@ def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     kept = item.config.stash[kept_key][setting(item, "tier")]
     verdict: Verdict
     verdict, is_replaced = kept.run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
-    note_deaths(item, kept)
-    if task.is_example and setting(item, "tier") == "warm" and (is_replaced or not verdict.succeeded):
+    is_replaced_here = bool(kept.replaced)  # Its ranks were forked beside what the fixtures have changed.
+    note_replaced(item, kept)
+    if setting(item, "tier") == "warm" and (is_replaced_here or task.is_example and (is_replaced or not verdict.succeeded)):
         item.stash[stale_key] = True
     if verdict.left_behind:
         _reports.note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; they were {'replaced' if is_replaced else 'set right'}")
@@ -223,21 +224,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
-    all_kept = item.config.stash.get(kept_key, {})
-    if keeps_ranks(item):
-        kept = all_kept[setting(item, "tier")]
-        if item.stash.get(stale_key, False):
-            kept.discard(size_of(item))  # type: ignore[union-attr]
-        if nextitem is not None:
-            kept.fork(size_of(item), float(setting(item, "timeout")))
-    for kept in all_kept.values() if nextitem is None else ():
-        kept.check()
-        note_deaths(item, kept)
+    if not keeps_ranks(item):
+        return
+    kept = item.config.stash[kept_key][setting(item, "tier")]
+    if item.stash.get(stale_key, False):
+        kept.discard(size_of(item))  # type: ignore[union-attr]
+    kept.look()
+    note_replaced(item, kept)
+    if nextitem is not None:
+        kept.fork(size_of(item), float(setting(item, "timeout")))
 
 
-def note_deaths(item: Any, kept: Any) -> None:
-    while kept.deaths:
-        _reports.note(item, kept.deaths.pop(0))
+def note_replaced(item: Any, kept: Any) -> None:
+    for last, why in kept.replaced:
+        _reports.note(item, why if last == item.nodeid else f"after {last}, {why}")
+    kept.replaced.clear()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
