@@ -40,6 +40,7 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run);
 Judgement buffers_follow_rank_zero(const RecordedRun& run);
 Judgement gradients_are_the_same(const RecordedRun& run);
 Judgement gradients_differ_in_no_sync(const RecordedRun& run);
+Judgement gradients_are_averages(const RecordedRun& run);
 Judgement gradients_reach_every_parameter(const RecordedRun& run);
 Judgement datasets_are_the_same(const RecordedRun& run);
 Judgement passes_are_partitions(const RecordedRun& run);

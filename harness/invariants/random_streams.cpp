@@ -1,7 +1,7 @@
 // Judges whether random numbers differ where they should.
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"
-#include "harness/recorded/passes.h"
+#include "harness/invariants/worker_streams.h"
 
 #include <algorithm>
 #include <map>
@@ -94,48 +94,6 @@ std::optional<Finding> restarted(const RecordedRun& run) {
   return {};
 }
 
-// True if a sample of the loader came out otherwise when it was drawn again.
-bool draws_anew(const RecordedRun& run, const std::string& loader) {
-  std::map<int64_t, std::string> prints;  // by index
-  for (const auto& rank : run.ranks) {
-    const auto passes = passes_of(rank);
-    const auto found = passes.find(loader);
-    if (found == passes.end()) continue;
-    for (const auto& pass : found->second)
-      for (const auto& batch : pass.batches)
-        if (batch.first_index >= 0 &&
-            prints.try_emplace(batch.first_index, batch.first_print).first->second !=
-                batch.first_print)
-          return true;
-  }
-  return false;
-}
-
-// Loaders whose worker processes draw the same numbers on all ranks.
-Findings workers_seeded_alike(const RecordedRun& run) {
-  std::map<std::string, std::vector<std::vector<std::string>>> seeds;  // by loader and rank
-  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
-    for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "workers") {
-        auto& of = seeds[fact->text("loader")];
-        of.resize(run.ranks.size());
-        of[rank].push_back(fact->text("seed"));
-      }
-  for (const auto& each : seeds) {
-    const auto& loader = each.first;
-    const auto& by_rank = each.second;
-    const bool is_alike = std::all_of(by_rank.begin(), by_rank.end(),
-                                      [&](const auto& is) { return is == by_rank.front(); });
-    if (!is_alike || !draws_anew(run, loader)) continue;
-    return {{"", "workers_seeded_alike", loader,
-             loader + ": its worker processes had the same seed on all ranks in " +
-                 counted(by_rank.front().size(), "pass", "passes") +
-                 ", and its samples come out otherwise each time: all ranks draw the same "
-                 "augmentations, unless each seeds its workers itself"}};
-  }
-  return {};
-}
-
 std::string same_stream_text(const std::string& model, const std::string& generator,
                              size_t forwards, bool drops) {
   const std::string whose = is_of_pytorch(generator) ? "" : " of " + generator;
@@ -162,7 +120,7 @@ Judgement random_streams_differ(const RecordedRun& run) {
     const auto states = each.second.states.size();  // few: an order is drawn, say, and split
     return !drops(each.first) && (states <= passes + 1 || 2 * states <= each.second.forwards);
   });
-  Judgement judgement{.remarks = workers_seeded_alike(run)};
+  Judgement judgement{.remarks = worker_streams(run)};
   if (auto finding = restarted(run)) judgement.findings.push_back(std::move(*finding));
   size_t forwards = 0;
   for (const auto& [key, streams] : all) {

@@ -175,6 +175,17 @@ Judgement buffers_follow_rank_zero(const RecordedRun& run) {
   auto judgement = all_the_same(run, "buffers", rows_of(run, "buffers"));
   if (!judgement.why_not.empty() && run.ranks.size() > 1)
     judgement.why_not = "no forward broadcast buffers";
+  for (const auto& row : rows_of(run, "written")) {
+    auto finding = difference_in(row, "before the broadcast of rank 0's, the buffers of " + row.of);
+    if (!finding) continue;
+    finding->pattern = "written_on_each_rank";
+    finding->details.push_back(
+        "the broadcast before each forward replaces what other ranks wrote, such as keys of a "
+        "queue, by what rank 0 did: gather what all ranks have before it is written, or register "
+        "no buffer");
+    judgement.remarks.push_back(std::move(*finding));
+    break;
+  }
   return judgement;
 }
 

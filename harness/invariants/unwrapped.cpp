@@ -173,6 +173,35 @@ bool wraps_a_model(const Rank& rank) {
   });
 }
 
+std::optional<Finding> group_of_one(const RecordedRun& run) {
+  std::string model;
+  bool splits = false;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      if (const auto* fact = std::get_if<Fact>(&record.what))
+        splits = splits || fact->whole("replicas").value_or(1) > 1;
+      const auto* is = model_in(record);
+      if (!is || is->text("wrapper") != "DistributedDataParallel") continue;
+      if (is->values.value("ranks", Json()) != Json::array({rank.number})) return {};
+      model = is->name;
+    }
+  if (model.empty()) return {};
+  const auto rows = rows_of(run, "parameters");
+  const bool begin_alike = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
+    return row.at.phase == "construction" && row.is_whole() && !difference_in(row, "");
+  });
+  if (!splits && !begin_alike) return {};
+  return Finding{"",
+                 "group_of_one",
+                 "step 0, construction",
+                 "each rank wrapped " + model +
+                     " for a process group of itself alone, so that nothing is averaged over the "
+                     "ranks, which " +
+                     (splits ? "split one dataset" : "began with the same parameters"),
+                 {"cause: new_group with one rank, or a mesh with a dimension of one: wrap for the "
+                  "group of all ranks that train the model"}};
+}
+
 bool updates_centrally(const RecordedRun& run) {
   const Rank* only = nullptr;
   for (const auto& rank : run.ranks) {

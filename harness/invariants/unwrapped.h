@@ -9,6 +9,10 @@ namespace lockstep::recorded {
 // A finding where nothing averages the gradients of what a rank trains without a wrapper.
 std::optional<Finding> never_averaged(const RecordedRun& run);
 
+// A finding where each rank wrapped its models for a group of itself alone, though the ranks train
+// one model: they began with the same parameters, or a sampler splits data over them.
+std::optional<Finding> group_of_one(const RecordedRun& run);
+
 // True if all that is trained without a wrapper stays the same on ranks whose gradients or batches
 // differ: collectives average it that no recorder sees.
 bool averages_unseen(const RecordedRun& run);

@@ -240,6 +240,8 @@ std::optional<Found> other_mode(const RecordedRun& run) {
 Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+  if (auto one = group_of_one(run))
+    return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;
   Judgement judgement;
   const auto found = [&](Finding finding, const Moment& at) {

@@ -29,7 +29,7 @@ from torch import nn
 import lockstep_recorder
 
 WORLD, DEADLINE_S = 2, 100
-MODULES = ("programs_of_datasets", "programs_of_loaders", "programs_of_models", "programs_that_compile", "programs_that_divide",
+MODULES = ("programs_of_datasets", "programs_of_gradients", "programs_of_loaders", "programs_of_models", "programs_that_compile", "programs_that_divide",
            "programs_that_end")
 PROGRAMS = {}
 

@@ -114,6 +114,30 @@ const std::vector<Canary>& canaries() {
          first([](Rank& rank) { nth<Digests>(rank, 2, "gradients").values[1].bits = 77; })},
         {"gradients.are_the_same", "synchronised_on_some_ranks",
          first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync"; })},
+        {"gradients.are_averages", "sum_not_average",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks) {
+             const auto own = Json::array({0.5 + rank.number, 1.5, 2.0});
+             for (const auto& [name, values] :
+                  {std::pair{"own gradients", own},
+                   std::pair{"averaged gradients", Json::array({2.0, 3.0, 4.0})}})
+               rank.records.push_back(
+                   {{0, "backward"},
+                    Fact{name, {{"of", "model 0"}, {"tensors", {{"w0", values}}}}}});
+           }
+         }},
+        {"gradients.are_averages", "average_of_averages",
+         [](RecordedRun& run) {
+           for (int step = 0; step < kSteps; ++step)
+             nth<Fact>(run.ranks[1], step, "terms").values["terms"] = 3;
+         }},
+        {"gradients.are_averages", "clipped_while_scaled", first([](Rank& rank) {
+           rank.records.push_back(
+               {{0, "backward"}, Fact{"clip", {{"scale", 65536.0}, {"most", 1.0}, {"norm", 9e5}}}});
+         })},
+        {"gradients.are_averages", "not_waited", first([](Rank& rank) {
+           rank.records.push_back({{0, "update"}, Fact{"unwaited", {{"gradients", 2}}}});
+         })},
         {"gradients.differ_in_no_sync", "same_data",
          [](RecordedRun& run) {
            for (auto& rank : run.ranks) nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync";

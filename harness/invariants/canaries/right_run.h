@@ -61,6 +61,8 @@ inline Rank right_rank(int number, int world) {
     add({step, "forward"}, digests("buffers", {{uint64_t(step), 1}}));
     add({step, "forward"}, digests("random", {{uint64_t(100 * step + number), 1}}));
     issue({step, "backward"}, "ddp_backward");
+    add({step, "backward"},
+        Fact{"terms", {{"function", "nll_loss"}, {"terms", 4}, {"weight", 1.0}}});
     add({step, "backward"}, Fact{"backward", {{"model", "model 0"}, {"kind", "synchronised"}}});
     add({step, "backward"}, digests("gradients", {{uint64_t(step), 1}, {uint64_t(step), 1}}));
     add({step, "update"}, Fact{"optimizer 0",

@@ -216,6 +216,11 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     found(std::move(overlap->finding), overlap->at);
   else if (overlap && judgement.findings.empty())
     judgement.remarks.push_back(std::move(overlap->finding));
+  auto inputs = shared_inputs(run);
+  if (inputs.is_split)
+    found(std::move(inputs.finding), Moment{0, "forward"});
+  else if (inputs.finding && judgement.findings.empty())
+    judgement.remarks.push_back(std::move(*inputs.finding));
   const auto losses = same_losses(run);
   found(losses.finding, losses.at);
   if (judged == 0 && losses.backwards == 0 && judgement.findings.empty())

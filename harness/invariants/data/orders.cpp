@@ -40,6 +40,23 @@ const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) 
   return nullptr;
 }
 
+// The last pass of training before one, of the same loader, or of an earlier one over the same
+// dataset or sampler, whichever object `field` names; evaluations may lie between. Null where there
+// is none.
+const PassRow* last_pass_over(const std::vector<PassRow>& rows, size_t number, const char* field) {
+  const auto& is = rows[number].by_rank.front();
+  for (size_t before = number; before-- > 0;) {
+    const auto& other = rows[before].by_rank.front();
+    const auto object = is.is->text(field);
+    const bool is_remade =
+        !object.empty() && other.is->text(field) == object && other.end < is.begin;
+    if (rows[before].all(&Pass::trains) &&
+        (rows[before].source == rows[number].source || is_remade))
+      return &rows[before];
+  }
+  return nullptr;
+}
+
 // True if a fact says that it does not shuffle.
 bool keeps_order(const Fact& fact, const char* field) {
   const auto found = fact.values.find(field);
@@ -53,9 +70,8 @@ std::optional<Finding> stale_stream(const PassRow& row, const PassRow& before) {
   const auto epoch = [](const PassRow& of) {
     return of.by_rank.front().is->whole("dataset_epoch");
   };
-  if (row.source != before.source || !row.all(&Pass::trains) || !row.all_whole() ||
-      !before.all_whole() || !epoch(row) || !epoch(before) ||
-      keeps_order(*row.by_rank.front().is, "dataset_shuffles"))
+  if (!row.all(&Pass::trains) || !row.all_whole() || !before.all_whole() || !epoch(row) ||
+      !epoch(before) || keeps_order(*row.by_rank.front().is, "dataset_shuffles"))
     return {};
   for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
     const auto &now = row.by_rank[rank].batches, &then = before.by_rank[rank].batches;
@@ -83,9 +99,9 @@ std::optional<Finding> forgotten_epoch(const PassRow& row, const PassRow& before
   constexpr size_t kSamplesLeast = 8;
   const auto epoch = [](const PassRow& of) { return of.by_rank.front().is->whole("order_epoch"); };
   const auto& first = row.by_rank.front();
-  if (row.source != before.source || row.is_sharded() || !row.all(&Pass::trains) ||
-      !row.all(&Pass::is_exhausted) || !before.all(&Pass::is_exhausted) || !epoch(row) ||
-      epoch(row) != epoch(before) || keeps_order(*first.is, "order_shuffles"))
+  if (row.is_sharded() || !row.all(&Pass::trains) || !row.all(&Pass::is_exhausted) ||
+      !before.all(&Pass::is_exhausted) || !epoch(row) || epoch(row) != epoch(before) ||
+      keeps_order(*first.is, "order_shuffles"))
     return {};
   for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
     const auto& indices = row.by_rank[rank].indices;
@@ -112,11 +128,13 @@ Judgement orders_change(const RecordedRun& run) {
   });
   for (size_t i = 0; i < rows.size() && judgement.findings.empty(); ++i) {
     const auto& row = rows[i];
-    if (auto forgotten = i > 0 ? forgotten_epoch(row, rows[i - 1]) : std::nullopt) {
+    const auto *by_sampler = last_pass_over(rows, i, "sampler_of"),
+               *by_dataset = last_pass_over(rows, i, "of");
+    if (auto forgotten = by_sampler ? forgotten_epoch(row, *by_sampler) : std::nullopt) {
       judgement.findings.push_back(std::move(*forgotten));
       judgement.at = row.by_rank.front().last;
     }
-    if (auto stale = i > 0 ? stale_stream(row, rows[i - 1]) : std::nullopt) {
+    if (auto stale = by_dataset ? stale_stream(row, *by_dataset) : std::nullopt) {
       judgement.findings.push_back(std::move(*stale));
       judgement.at = row.by_rank.front().last;
     }

@@ -53,6 +53,7 @@ bool splits_own_orders(const PassRow& row, int64_t length, int64_t share) {
 }  // namespace
 
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows) {
+  std::optional<DrawnByOthers> overlap;
   for (const auto& row : rows) {
     const auto& first = row.by_rank.front();
     int64_t length = first.length();
@@ -75,17 +76,21 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
       }
     }
     if (!is_distinct || shared.empty()) continue;
+    const bool is_split =
+        is_meant_to_split(row, length, shared.size()) || splits_own_orders(row, length, share);
+    if (overlap && !is_split) continue;
     const auto sampler = first.is->text("sampler");
-    return DrawnByOthers{
+    overlap = DrawnByOthers{
         {"", "overlapping_draws", row.place(),
          row.place() + ": ranks drew " + counted(shared.size(), "sample") +
              " of each other's before the first order of " + std::to_string(length) +
              " was over: its " + (sampler == "NoneType" ? "batch sampler" : sampler) +
              " does not know the ranks, or splits an order of each rank's own: " + listed(shared)},
         first.last,
-        is_meant_to_split(row, length, shared.size()) || splits_own_orders(row, length, share)};
+        is_split};
+    if (is_split) break;
   }
-  return {};
+  return overlap;
 }
 
 bool repeats_on_purpose(const PassRow& row) {

@@ -19,6 +19,14 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
 // often.
 bool repeats_on_purpose(const PassRow& row);
 
+// Ranks whose forwards got samples of each other's, though no loader handed them out: batches that
+// the program cut by hand.
+struct SharedInputs {
+  std::optional<Finding> finding;
+  bool is_split = false;  // together they took as many as all have, in each pass
+};
+SharedInputs shared_inputs(const RecordedRun& run);
+
 // Ranks that were handed samples of each other's in a whole pass, which no sampler split: each has
 // a dataset of its own, or a stream.
 std::optional<Finding> shared_samples(const PassRow& row);

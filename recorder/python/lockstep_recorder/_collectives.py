@@ -19,7 +19,7 @@ COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "all_reduce_coalesced": ("
                "reduce_scatter": ("input_list", "reduce_scatter"), "all_to_all": ("input_tensor_list", "alltoall"),
                "all_to_all_single": ("input", "alltoall_base"), "send": ("tensor", "send"), "recv": ("tensor", "recv")}
 POINT_TO_POINT = ("send", "recv")
-GATHERING = ("allgather", "_allgather_base")
+GATHERING, REDUCING = ("allgather", "_allgather_base"), ("allreduce", "reduce", "_reduce_scatter_base", "reduce_scatter")
 HERE = os.path.dirname(__file__)
 
 
@@ -40,6 +40,7 @@ class Collectives:
 
     def __init__(self, record):
         self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()
+        self.begun = weakref.WeakKeyDictionary()  # Whether the program has waited for a reduction.
         self.count = 0  # Of those that the program issued itself.
 
     def issue(self, op, group="world", dtype="", elements=0, root=-1):
@@ -74,6 +75,8 @@ class Collectives:
             done()
         elif result is not None:
             self.pending[result] = done
+            if op in REDUCING and tensors:
+                self.begun[result] = self.record.gradients.reduce_later(tensors)
             if self.has_futures:
                 with contextlib.suppress(RuntimeError):
                     result.get_future().then(lambda _: done())
@@ -84,9 +87,15 @@ class Collectives:
         yield
 
     def wait(self, work, /, *args, **kwargs):
+        self.look(work)
         _, error = yield
         if error is None:
             self.pending.pop(work, lambda: None)()
+
+    def look(self, work, /, *args, **kwargs):
+        """The program waits for a collective, or does something else with it that may tell it when it is done."""
+        if work in self.begun:
+            self.begun[work][1] = True
 
     def made(self, /, *args, **kwargs):
         _, error = yield

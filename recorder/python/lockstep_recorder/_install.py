@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from . import _state
+from . import _state, _workers
 from ._collectives import COLLECTIVES
 from ._hooks import hooked, is_compiling, put, quietly
 
@@ -54,6 +54,24 @@ def moving_parameters(original):
     return function
 
 
+def with_own_gradients(original):
+    """Registers a communication hook before which the gradients of each bucket are recorded."""
+    @functools.wraps(original)
+    def function(reducer, state, hook):
+        @functools.wraps(hook)
+        def own(state, bucket):
+            if _state.recorder.is_on():
+                quietly("a bucket", _state.recorder.training.leave_bucket, bucket)
+            return hook(state, bucket)
+        return original(reducer, state, own)
+    return function
+
+
+def looking(work, *args, **kwargs):
+    _state.recorder.collectives.look(work)
+    yield
+
+
 def install_moves():
     parallel = torch.nn.parallel.DistributedDataParallel
     parallel._pre_forward = moving(parallel._pre_forward)
@@ -70,6 +88,10 @@ def after_step(optimizer, args, kwargs):
         quietly("update", _state.recorder.training.end_update, optimizer, args, kwargs)
 
 
+CLIPS = "clip_grad_norm_", "clip_grad_value_"
+LOOKS = "get_future", "is_completed", "is_success", "synchronize", "result"  # Of a collective that runs.
+
+
 # Dynamo compiles none of these, only what they call for the program.
 CODES = [code for each in (hooked, forward_in, moving) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
 CODES += [each.__code__ for each in (quietly, before_step, after_step, Forward.__init__, Forward.__enter__, Forward.__exit__)]
@@ -80,7 +102,7 @@ def install():
     def part(name, method):
         return lambda *args, **kwargs: getattr(getattr(_state.recorder, name), method)(*args, **kwargs)
 
-    training, loaders = functools.partial(part, "training"), functools.partial(part, "loaders")
+    training, loaders, gradients = (functools.partial(part, each) for each in ("training", "loaders", "gradients"))
     parallel, iterator = torch.nn.parallel.DistributedDataParallel, torch.utils.data.dataloader._BaseDataLoaderIter
     join, distributed = torch.distributed.algorithms.join.Join, torch.distributed.distributed_c10d
     put(parallel, "__init__", training("wrap"), "construction")
@@ -98,12 +120,17 @@ def install():
     put(iterator, "__next__", loaders("hand"), "batch")
     put(torch.utils.data.DistributedSampler, "__iter__", loaders("deal"), "sampler")
     put(torch.distributed.Work, "wait", part("collectives", "wait"), "wait")
+    for name in LOOKS:
+        if hasattr(torch.distributed.Work, name):
+            put(torch.distributed.Work, name, looking, "a collective's " + name)
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
     put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")
     put(torch.nn.Module, "load_state_dict", training("restore"), "values of a module")
     scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
     if scaler:
         put(scaler, "step", training("scale"), "scaler")
+        put(scaler, "scale", gradients("multiply"), "scaled loss")
+        put(scaler, "unscale_", gradients("unscale"), "unscaled gradients")
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     register_optimizer_step_pre_hook(before_step)
     register_optimizer_step_post_hook(after_step)
@@ -111,6 +138,7 @@ def install():
     with contextlib.suppress(ImportError):
         importlib.import_module("torch.distributed.fsdp")  # The first optimizer would load it.
         put(torch.distributed.fsdp.FullyShardedDataParallel, "__init__", training("shard"), "construction")
+    _workers.install()
     replaced = {}
 
     def put_function(owners, name, around, what):
@@ -120,6 +148,11 @@ def install():
             for owner in owners:
                 setattr(owner, name, replaced[id(original)])
     put_function([torch.autograd], "backward", training("backward"), "backward")
+    for name in CLIPS:
+        put_function([torch.nn.utils.clip_grad, torch.nn.utils], name, functools.partial(gradients("clip"), name), "clip")
+    distributed_hook = getattr(torch.distributed, "_register_comm_hook", None)
+    if distributed_hook is not None:
+        torch.distributed._register_comm_hook = with_own_gradients(distributed_hook)
     for package, name in (("torch.distributed.fsdp", "fully_shard"), ("torch.distributed.tensor.parallel", "parallelize_module")):
         if package in sys.modules:
             put_function([sys.modules[package]], name, training("shard"), "construction")

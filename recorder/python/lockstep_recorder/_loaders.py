@@ -9,9 +9,11 @@ import torch
 from ._history import OBSERVATION
 from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, subset_in
 from ._state import here
+from ._workers import make_board, streams_on
 
 
 ROWS_MOST = 8
+IDLE = 16  # Updates without a batch of a loader after which the program is taken to cut its batches itself.
 
 
 def rows_of(tensors):
@@ -34,6 +36,7 @@ class Pass:
     def __init__(self, name, has_own_samples):
         self.name, self.drawn = name, collections.deque()
         self.has_own_samples = has_own_samples  # No sampler tells them apart from those of other ranks.
+        self.board = None  # On which its workers write what random numbers they begin with.
 
 
 class Loaders:
@@ -41,6 +44,7 @@ class Loaders:
 
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
+        self.updates_since = IDLE  # A batch was handed out.
         self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
 
@@ -84,6 +88,9 @@ class Loaders:
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)
+        is_at = self.passes.get(iterator)
+        if is_at is not None and field(loader, "num_workers"):
+            is_at.board = make_board()
         yield
         self.tell_seed(iterator)
 
@@ -98,6 +105,12 @@ class Loaders:
             self.begin_loader(iterator, loader)
         yield
 
+    def tell_streams(self, iterator, is_at):
+        streams = streams_on(is_at.board, field(iterator, "_num_workers"))
+        if streams is not None:
+            is_at.board = None
+            self.record.fact("worker streams", loader=is_at.name, streams=streams)
+
     def draw(self, iterator):
         result, error = yield
         if error is None and iterator in self.passes:
@@ -110,10 +123,13 @@ class Loaders:
         is_at = self.passes.get(iterator)
         if is_at is None:
             return
+        if is_at.board is not None:
+            self.tell_streams(iterator, is_at)
         indices = is_at.drawn.popleft() if is_at.drawn and not isinstance(error, StopIteration) else None
         if isinstance(error, StopIteration):
             self.record.fact(is_at.name + " exhausted")
         elif error is None:
+            self.updates_since = 0
             self.observe(is_at.name, indices)
             tensors = leaves_of(result)
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)

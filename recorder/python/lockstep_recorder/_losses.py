@@ -1,4 +1,4 @@
-"""Over how many terms a loss averages."""
+"""Over how many terms a loss averages, and how much each counts."""
 import collections
 
 import torch
@@ -8,23 +8,48 @@ AVERAGES = {"NllLossBackward0": "nll_loss", "NllLoss2DBackward0": "nll_loss", "M
             "SmoothL1LossBackward0": "smooth_l1_loss", "HuberLossBackward0": "huber_loss", "MeanBackward0": "mean",
             "BinaryCrossEntropyBackward0": "binary_cross_entropy",
             "BinaryCrossEntropyWithLogitsBackward0": "binary_cross_entropy_with_logits"}
-MEAN, NODES_MOST = 1, 32  # PyTorch's number of that reduction; nodes among which an average is sought.
+MEAN, SUM, NODES_MOST = 1, 2, 32  # PyTorch's numbers of reductions; nodes among which an average is sought.
 
 
 def averages_of(loss):
-    """(function, over how many terms) of the averages that a loss is made of, by the first nodes of its graph."""
-    found, nodes = [], collections.deque([loss.grad_fn] if type(loss) is torch.Tensor else [])
+    """(function, over how many terms, by what the program multiplies it) of the averages that a loss is made of, and of the sums that
+    it multiplies, which have no number of terms. By the first nodes of its graph."""
+    found, nodes = [], collections.deque([(loss.grad_fn, 1.0)] if type(loss) is torch.Tensor else [])
     for _ in range(NODES_MOST):
-        node = nodes.popleft() if nodes else None
+        node, weight = nodes.popleft() if nodes else (None, None)
         if node is None:
             continue
         name = type(node).__name__
+        if name in ("MulBackward0", "DivBackward0"):
+            factor = factor_of(node, name == "DivBackward0")
+            weight = None if factor is None or weight is None else weight * factor
         terms = terms_of(node, name) if name in AVERAGES else None
+        is_sum = name == "SumBackward0" or name in AVERAGES and getattr(node, "_saved_reduction", MEAN) == SUM
         if terms is not None and terms > 1:
-            found.append((AVERAGES[name], terms))
-        elif name not in AVERAGES or terms == 1:
-            nodes.extend(after for after, _ in node.next_functions)
+            found.append((AVERAGES[name], terms, weight))
+        elif is_sum and weight != 1:
+            found.append(("sum", None, weight))
+        if name not in AVERAGES or terms == 1:
+            nodes.extend((after, weight) for after, _ in node.next_functions)
     return found
+
+
+def factor_of(node, divides):
+    """By which number a product or a quotient multiplies; 1 where it is one of many elements, None where the loss's own graph, or only
+    hooks or a device, could tell."""
+    constants = [operand for operand, (after, _) in zip(("self", "other"), node.next_functions) if after is None]
+    if len(constants) != 1 or divides and constants == ["self"]:
+        return None
+    saved = getattr(node, "_raw_saved_" + constants[0])
+    if getattr(saved, "unpack_hook", True) is not None or type(saved.data) is not torch.Tensor:
+        return None
+    value = saved.data
+    if value.numel() != 1:
+        return 1.0
+    if value.device.type != "cpu" or value.is_complex():
+        return None
+    number = float(value.item())
+    return (1 / number if number else None) if divides else number
 
 
 def terms_of(node, name):

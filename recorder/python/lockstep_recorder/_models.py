@@ -21,6 +21,7 @@ class Model:
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.group = "world"  # In which it is averaged.
+        self.rows = 0  # Samples whose prints are recorded.
         self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
         self.replaced = []  # Names of parameters that are other tensors now, or none.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = self.drops = self.drew = False
@@ -60,6 +61,12 @@ class Model:
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)
+
+    def written_buffers(self):
+        """Those of the program's own layers, which other ranks' broadcasts replace."""
+        own = {clean(prefix + "." + name if prefix else name) for prefix, each in torch.nn.Module.named_modules(self.module())
+               if not type(each).__module__.startswith("torch.") and not isinstance(each, MODAL) for name in field(each, "_buffers")}
+        return [(name, buffer) for name, buffer in self.buffers() if name in own] if own else []
 
     def layers_in_another_mode(self):
         """Names of those that drop units or take statistics, and are in another mode than the module."""

@@ -1,6 +1,5 @@
 """Models, their forwards and backwards."""
 import collections
-import itertools
 import time
 import weakref
 
@@ -8,11 +7,10 @@ import torch
 
 from ._collectives import members_of, name_of
 from ._digests import moved, plain_tensor, sample_of
-from ._losses import averages_of
 from ._models import FlatModel, Marks, Model, clean, sent, touch
 from ._objects import field, other_generators
 
-FROZEN_MOST = 4096  # Elements of a frozen parameter that are digested, since a model may have very many.
+SAMPLE_MOST = 4096  # Elements of a frozen parameter, or of a buffer before its broadcast, that are digested.
 
 
 def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
@@ -79,7 +77,7 @@ class Passes:
         if model.recorded_frozen is None or not model.recorded_frozen.are_of(frozen):
             is_first, model.recorded_frozen = model.recorded_frozen is None, Marks(frozen)
             if frozen and (is_first or self.record.is_due(frozen)):
-                self.record.digests(model.name, "frozen", [(name, sample_of(plain_tensor(p), FROZEN_MOST)) for name, p in frozen])
+                self.record.digests(model.name, "frozen", [(name, sample_of(plain_tensor(p), SAMPLE_MOST)) for name, p in frozen])
 
     def record_parts(self, model, role, named):
         shards = model.shards()
@@ -157,14 +155,19 @@ class Passes:
         return torch.utils._pytree.tree_map(lambda value: moved(value, self.record.generator), inputs)
 
     def prepare_forward(self, ddp, /, *args, **kwargs):
-        if self.model_of(ddp) is not None:
+        model = self.model_of(ddp)
+        if model is not None:
             self.record.at("forward")
+            self.record_inputs(model, [args, kwargs])
         yield
 
     def send_buffers(self, ddp):
         model = self.model_of(ddp)
         if model is None:
             return
+        written = model.written_buffers()
+        if written and self.record.is_due(model.parameters()):
+            self.record.digests(model.name, "written", [(name, sample_of(plain_tensor(t), SAMPLE_MOST)) for name, t in written])
         done = self.record.collectives.issue("ddp_buffers", model.group, **sent(model.buffers()))
         _, error = yield
         if error is None:
@@ -218,7 +221,9 @@ class Passes:
             if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel":
                 sends.append((model.group, sent(model.parameters())))
         self.record.at("backward")
-        self.record_terms(tensors if type(tensors) in (list, tuple) else [tensors])
+        losses = tensors if type(tensors) in (list, tuple) else [tensors]
+        self.record.gradients.begin_backward(losses)
+        self.record_terms(losses)
         done = [self.record.collectives.issue("ddp_backward", group, **what) for group, what in sends]
         began = time.monotonic_ns()
         _, error = yield
@@ -234,13 +239,7 @@ class Passes:
             marks, about = models.get(model, (None, {}))
             if marks is None or not marks.are_of(model.marked()):
                 self.end_backward(model, tensors, about)
-
-    def record_terms(self, losses):
-        try:
-            for function, terms in itertools.chain.from_iterable(map(averages_of, losses)):
-                self.record.fact("terms", function=function, terms=terms)
-        except Exception as error:
-            self.record.omit("over how many terms a loss averages", error)
+        self.leave_strangers()
 
     def before_backward(self, model):
         """Marks of its gradients, and how they differ from what was recorded of them last."""
@@ -262,6 +261,10 @@ class Passes:
         about.update({"others": others[:100]} if others else {}, **{"drew": True} if model.drew else {})
         self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
                          forwards=model.forwards, **about)
+        if is_local or kind != "synchronised":
+            self.record.gradients.leave(model.name, gradients)
+        else:
+            self.record.gradients.average(model.name, gradients)  # By a communication hook.
         if not is_local:
             is_due = self.record.is_due(gradients)
             if is_due:

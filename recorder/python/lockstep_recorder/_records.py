@@ -9,6 +9,7 @@ import torch
 
 from ._collectives import Collectives
 from ._digests import bytes_of, digests_of, dtype_name, plain_tensor, sample_of
+from ._gradients import Gradients
 from ._history import BYTES_MOST, DIGESTS, FACT, MOMENT, SPAN, TENSORS, VALUES, told
 from ._install import CODES
 from ._loaders import Loaders
@@ -29,7 +30,8 @@ class Recorder:
         _, _, self.values_steps, perturbed = given
         self.generator = torch.Generator().manual_seed(perturbed) if perturbed else None
         self.lists, self.omitted, self.exit_code = {}, set(), None
-        self.collectives, self.loaders, self.training = Collectives(self), Loaders(self), Training(self)
+        self.gradients, self.collectives = Gradients(self), Collectives(self)
+        self.loaders, self.training = Loaders(self), Training(self)
         self.is_known_to_dynamo, self.backwards = False, types.SimpleNamespace()  # How deep it is in one.
 
     def is_on(self):

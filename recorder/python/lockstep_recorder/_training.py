@@ -1,5 +1,6 @@
 """The optimizers' updates, and joins of uneven inputs."""
 import collections
+import itertools
 import multiprocessing.process
 import sys
 import time
@@ -7,13 +8,20 @@ import weakref
 
 import torch
 
+from ._gradients import STEPS_MOST
+from ._loaders import IDLE
+from ._losses import averages_of
 from ._models import Marks, clean, is_divided, touch
-from ._objects import Names, field
+from ._objects import Names, field, leaves_of, prints_of_rows
 from ._passes import Passes
 
 
 def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def gradients_of(named):
+    return [(name, p.grad if p.is_leaf else None) for name, p in named]
 
 
 def part_of(optimizer, owners):
@@ -24,6 +32,9 @@ def part_of(optimizer, owners):
     own = parameters_of(within)
     is_whole = len(own) == len(parameters_of(optimizer))
     return None if is_whole else [[owners[id(p)][0].name, owners[id(p)][1]] for p in own if id(p) in owners]
+
+
+ROWS_MOST = 4096  # Samples of which prints are recorded, where no loader hands them out.
 
 
 class Copy:
@@ -96,20 +107,64 @@ class Training(Passes):
     def take(self, optimizer, strangers):
         """Gradients as the update takes them, where they are not those of the last backward."""
         self.record.at("update")
+        self.record.gradients.take(parameters_of(optimizer))
         if strangers:
-            self.record.digests(self.names.of(optimizer), "gradients", [(name, p.grad if p.is_leaf else None) for name, p in strangers])
+            gradients = gradients_of(strangers)
+            self.record.gradients.average(self.names.of(optimizer), gradients)
+            self.record.digests(self.names.of(optimizer), "gradients", gradients)
         own = set(map(id, parameters_of(optimizer)))
         for model in self.live_models():
             gradients = model.gradients()
             is_own = not own.isdisjoint(model.owned())
+            if is_own:
+                self.record.gradients.average(model.name, gradients)
             is_seen = model.seen is not None and model.seen[0].are_of(model.marked()) and \
                 (model.seen[1] is None or model.seen[1] == touch(gradients))
             if is_own and any(t is not None for _, t in gradients) and (not is_seen or model.wrapped_by == "watched"):
                 self.record_parts(model, "taken", gradients)
 
+    def record_terms(self, losses):
+        try:
+            for function, terms, weight in itertools.chain.from_iterable(map(averages_of, losses)):
+                self.record.fact("terms", function=function, terms=terms, weight=weight)
+        except Exception as error:
+            self.record.omit("over how many terms a loss averages", error)
+
+    def record_inputs(self, model, inputs):
+        """The samples of a forward that no loader handed out."""
+        if not torch.is_grad_enabled() or self.record.loaders.updates_since < IDLE or model.rows >= ROWS_MOST:
+            return
+        rows = prints_of_rows(leaves_of(inputs))
+        model.rows += len(rows)
+        if rows:
+            self.record.fact("inputs", model=model.name, rows=rows)
+
+    def are_as_after_backward(self):
+        """Whether the gradients of all models that had a backward are still those that it left."""
+        seen = [model for model in self.live_models() if model.has_backward and model.seen is not None]
+        return bool(seen) and all(model.seen[0].are_of(model.marked()) and model.seen[1] in (None, touch(model.gradients())) for model in seen)
+
+    def leave_bucket(self, bucket):
+        """Gradients that a communication hook of the program is to average."""
+        owners = self.owners()
+        named = [(owners[id(p)], gradient) for p, gradient in zip(bucket.parameters(), bucket.gradients()) if id(p) in owners]
+        for model in {owner[0] for owner, _ in named}:
+            self.record.gradients.leave(model.name, [(owner[1], gradient) for owner, gradient in named if owner[0] is model])
+
+    def leave_strangers(self):
+        """Gradients of a backward of what no wrapper has and an optimizer has updated before."""
+        optimizers = self.names.live() if self.record.step < STEPS_MOST else ()
+        owners = self.owners() if optimizers else {}
+        for optimizer in optimizers:
+            strangers = self.strangers(optimizer, owners)
+            if strangers:
+                self.record.gradients.leave(self.names.of(optimizer), gradients_of(strangers))
+
     def end_update(self, optimizer, args, kwargs):
         if optimizer is not self.stepping:  # The one that another has within it.
             return
+        self.record.gradients.end_update(optimizer)
+        self.record.loaders.updates_since += 1
         self.look_again()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = parameters_of(optimizer)

@@ -146,6 +146,18 @@ class OwnOrder(Sampler):
         return iter(order[self.rank::2])
 
 
+class Growing(OwnOrder):
+    """A part of the dataset that grows with the epochs, as a curriculum's does."""
+
+    def __len__(self):
+        return SAMPLES * (self.epoch + 1) // 4
+
+    def __iter__(self):
+        seed = self.epoch + (self.rank if self.name == "growing_own_orders" else 0)
+        order = torch.randperm(2 * len(self), generator=torch.Generator().manual_seed(seed)).tolist()
+        return iter(order[self.rank::2])
+
+
 class Endless(Sampler):
     def __init__(self, name, rank):
         super().__init__()
@@ -171,16 +183,21 @@ class Stream(IterableDataset):
 def draw_by_itself(rank, name):
     ddp = DistributedDataParallel(layers())
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
-    sampler = Endless(name, rank) if name.startswith("endless") else OwnOrder(name, rank)
+    sampler = (Endless if name.startswith("endless") else Growing if name.startswith("growing") else OwnOrder)(name, rank)
     stream = Stream(rank)
     loader = DataLoader(stream, BATCH) if name.startswith("stream") else DataLoader(rows(), BATCH, sampler=sampler)
     for epoch in range(EPOCHS):
-        if name in ("own_order", "stream"):
+        if name in ("own_order", "stream", "stream_remade", "own_order_beside_evaluations", "growing_order", "growing_own_orders"):
             sampler.epoch = stream.epoch = epoch
+        if name.startswith("stream_remade"):
+            loader = DataLoader(stream, BATCH)
         for number, (x, y) in enumerate(loader):
             update(ddp, optimizer, x, y)
             if number == 39:
                 return
+        if "beside_evaluations" in name:
+            for x, _ in DataLoader(rows(32, seed=2), BATCH, sampler=list(range(32))[rank::2]):
+                ddp.module(x)
 
 
 def evaluate_in_parts(rank, name):
@@ -243,7 +260,8 @@ PROGRAMS = {train_a_head: ("head", "head_loaded_on_rank_zero"), average_weights:
             learn_from_a_teacher: ("teacher", "teacher_of_rank_zero"),
             clip_parts: ("clipped_whole", "clipped_by_the_norm_of_all", "clipped_by_part"), train_a_gan: ("gan", "gan_with_a_leak"),
             draw_by_itself: ("own_order", "own_order_sorted", "own_order_of_one_epoch", "endless", "endless_whole_orders",
-                             "endless_parts_of_own_orders", "stream", "stream_of_one_epoch"),
+                             "endless_parts_of_own_orders", "stream", "stream_of_one_epoch", "stream_remade", "stream_remade_of_one_epoch", "own_order_beside_evaluations",
+                             "own_order_of_one_epoch_beside_evaluations", "growing_order", "growing_own_orders"),
             evaluate_in_parts: ("parts", "padded_by_hand"), add_noise: ("noise", "same_noise"), replace_a_layer: ("replaced",),
             train_in_parts: ("first_part", "second_part", "without_optimizer", "without_moments_of_a_layer", "without_schedule",
                              "epochs_from_zero")}

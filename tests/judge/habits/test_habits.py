@@ -12,7 +12,7 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("head", "average", "teacher", "clipped_whole", "clipped_by_the_norm_of_all", "gan", "own_order", "own_order_sorted", "endless",
-         "stream", "parts", "noise")
+         "stream", "stream_remade", "own_order_beside_evaluations", "growing_order", "parts", "noise")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "same_noise": ("random.streams_differ", "same_random_stream"),
@@ -27,6 +27,9 @@ MISTAKES = {
     "gan_with_a_leak": ("forward.runs_through_the_wrapper", "bare_forward"),
     "own_order_of_one_epoch": ("data.order_changes", "epoch_ignored"),
     "stream_of_one_epoch": ("data.order_changes", "epoch_ignored"),
+    "stream_remade_of_one_epoch": ("data.order_changes", "epoch_ignored"),
+    "own_order_of_one_epoch_beside_evaluations": ("data.order_changes", "epoch_ignored"),
+    "growing_own_orders": ("data.is_partitioned", "overlapping_draws"),
     "endless_parts_of_own_orders": ("data.is_partitioned", "overlapping_draws"),
     "padded_by_hand": ("data.evaluates_each_sample_once", "evaluation_padded"),
     "replaced": ("run.is_recorded_whole", "threw"),

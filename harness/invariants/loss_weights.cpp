@@ -1,0 +1,133 @@
+#include "harness/invariants/loss_weights.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/against/against_causes.h"
+#include "harness/invariants/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// An average or a sum in a loss: what one of its terms counts there.
+struct Part {
+  std::string function;
+  int64_t terms = 0;  // 0: a sum
+  double weight = 1;  // of the whole in the loss; NaN where it is unknown
+  double of_a_term() const { return terms > 0 ? weight / static_cast<double>(terms) : weight; }
+};
+
+struct Backward {
+  Moment at;
+  std::vector<Part> parts;
+};
+
+// By model; of backwards whose losses have such parts.
+std::map<std::string, std::vector<Backward>> backwards_of(const Rank& rank) {
+  std::map<std::string, std::vector<Backward>> all;
+  std::vector<Part> parts;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name == "terms") {
+      const auto weight = fact->values.find("weight");
+      const bool is_known = weight != fact->values.end() && weight->is_number();
+      parts.push_back({fact->text("function"), fact->whole("terms").value_or(0),
+                       is_known ? weight->get<double>() : std::nan("")});
+    }
+    if (fact->name == "backward")
+      all[fact->text("model")].push_back({record.at, std::exchange(parts, {})});
+    if (fact->name.starts_with("optimizer ")) parts.clear();
+  }
+  return all;
+}
+
+// The first part of which a term counts unlike on the ranks; the number of parts where there is
+// none, or where the losses are not of the same parts.
+size_t first_unlike(const std::vector<const Backward*>& ranks) {
+  const auto& first = ranks.front()->parts;
+  for (const auto* rank : ranks) {
+    if (rank->parts.size() != first.size()) return first.size();
+    for (size_t at = 0; at < first.size(); ++at)
+      if (rank->parts[at].function != first[at].function) return first.size();
+  }
+  constexpr double kPart = 1e-3;
+  for (size_t at = 0; at < first.size(); ++at)
+    for (const auto* rank : ranks) {
+      const double a = first[at].of_a_term(), b = rank->parts[at].of_a_term();
+      if (std::abs(a - b) > kPart * std::max(std::abs(a), std::abs(b))) return at;
+    }
+  return first.size();
+}
+
+}  // namespace
+
+LossWeights loss_weights_in(const RecordedRun& run, int step) {
+  bool any = false, all_whole = true, any_divided = false;
+  const auto most = 1.5 / static_cast<double>(run.ranks.size());
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (!fact || fact->name != "terms" || record.at.step != step) continue;
+      const auto weight = fact->values.find("weight");
+      const double is = weight != fact->values.end() && weight->is_number() ? weight->get<double>()
+                                                                            : std::nan("");
+      any = true;
+      all_whole = all_whole && is >= 0.9 && fact->whole("terms").has_value();
+      any_divided = any_divided || is <= most;
+    }
+  if (any_divided) return LossWeights::divided;
+  return any && all_whole ? LossWeights::whole : LossWeights::unknown;
+}
+
+std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards) {
+  std::vector<std::map<std::string, std::vector<Backward>>> all;
+  for (const auto& rank : run.ranks) all.push_back(backwards_of(rank));
+  size_t unlike = 0;
+  std::optional<Finding> finding;
+  for (const auto& [model, of_first] : all.front())
+    for (size_t number = 0; number < of_first.size(); ++number) {
+      std::vector<const Backward*> ranks;
+      for (const auto& rank : all)
+        if (const auto found = rank.find(model);
+            found != rank.end() && number < found->second.size())
+          ranks.push_back(&found->second[number]);
+      if (ranks.size() < all.size() || of_first[number].parts.empty()) continue;
+      ++backwards;
+      const auto at = first_unlike(ranks);
+      if (at == of_first[number].parts.size()) continue;
+      ++unlike;
+      if (finding) continue;
+      std::vector<std::string> texts;
+      const bool is_sum = of_first[number].parts[at].terms == 0;
+      for (const auto* rank : ranks)
+        texts.push_back(is_sum ? short_number(1 / rank->parts[at].weight)
+                               : counted(rank->parts[at].terms, "term"));
+      const auto place = "step " + std::to_string(of_first[number].at.step) + ", backward";
+      finding = Finding{
+          "",
+          "average_of_averages",
+          place,
+          (is_sum
+               ? "each rank divides the sum in its loss by a number of its own, in " + place +
+                     " by: "
+               : "each rank averages its loss over its own number of terms, in " + place + ": ") +
+              values_text(texts) +
+              ". The average over the ranks counts a term of one more than one of another, where "
+              "one process counts all alike",
+          {"usual in trainings on texts of unlike lengths. The cure: sum the loss of each rank, "
+           "divide by the number of terms of all ranks (an all-reduce), and multiply by the "
+           "number of ranks, by which DistributedDataParallel divides"}};
+    }
+  // Batches of unlike sizes at the end of a pass are no habit.
+  if (unlike < 2 || 2 * unlike < backwards) return {};
+  finding->details.insert(finding->details.begin(), "so in " + std::to_string(unlike) + " of " +
+                                                        counted(backwards, "backward"));
+  return finding;
+}
+
+}  // namespace lockstep::recorded

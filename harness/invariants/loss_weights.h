@@ -1,0 +1,17 @@
+// How much each term of the ranks' losses counts.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+
+namespace lockstep::recorded {
+
+// Whether the losses of a step are averages that the program does not multiply, or ones that it
+// divides by the number of ranks or by more; unknown where a recorder could not tell.
+enum class LossWeights { unknown, whole, divided };
+LossWeights loss_weights_in(const RecordedRun& run, int step);
+
+// A remark where a term of one rank's losses counts more than one of another's, in most backwards:
+// each rank averages over its own number of terms. Counts the backwards that it compared.
+std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards);
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,98 @@
+"""How gradients become those that an update takes: samples of them before and after they are averaged, clips, scales, and reductions that
+nobody waited for."""
+import weakref
+
+import torch
+
+from ._objects import field
+
+STEPS_MOST, TENSORS_MOST, VALUES_MOST = 8, 16, 4  # Steps in which samples are recorded, tensors of a sample, and values of each.
+
+
+def is_plain(tensor):
+    return type(tensor) is torch.Tensor and tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
+def number_of(value):
+    """None where only code of the program's own, or a collective, could tell."""
+    return float(value) if type(value) in (int, float) or is_plain(value) and value.numel() == 1 else None
+
+
+def sample_of_each(named):
+    """{name: some values} of the first tensors."""
+    found = {}
+    for name, tensor in named:
+        if is_plain(tensor) and tensor.is_contiguous() and tensor.numel() and not tensor.is_complex():
+            flat = tensor.detach().reshape(-1)
+            found[name] = flat[::max(1, flat.numel() // VALUES_MOST)][:VALUES_MOST].double().tolist()
+        if len(found) == TENSORS_MOST:
+            break
+    return found
+
+
+class Gradients:
+    """Samples of gradients as each rank computed them and as updates take them."""
+
+    def __init__(self, record):
+        self.record, self.own = record, {}  # By model or optimizer: collectives that the program had issued as its gradients were its own.
+        self.scaled, self.scale, self.is_scaled = [], 1.0, False  # Losses that a GradScaler multiplied, and whether the last backward's was.
+        self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions by [their tensors' memory, whether it was waited for].
+
+    def leave(self, of, named):
+        """Gradients of a backward that nothing has averaged yet."""
+        tensors = sample_of_each(named) if self.record.step < STEPS_MOST else {}
+        if tensors:
+            self.own[of] = self.record.collectives.count
+            self.record.fact("own gradients", of=of, tensors=tensors)
+
+    def average(self, of, named):
+        """They are averaged, or an update takes them, of which samples of the ranks' own were recorded."""
+        if self.own.pop(of, None) is not None:
+            self.record.fact("averaged gradients", of=of, tensors=sample_of_each(named))
+
+    def clip(self, how, parameters, *args, **kwargs):
+        given = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        if type(given) not in (list, tuple, torch.nn.ParameterList):  # A generator is read once, by the program.
+            given = []
+        is_unscaled = not self.unscaled.isdisjoint(map(id, given)) if given else bool(self.unscaled)
+        is_scaled = self.is_scaled and self.scale > 1 and not is_unscaled and self.record.training.are_as_after_backward()
+        most = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+        result, error = yield
+        if error is None and self.record.step < STEPS_MOST:
+            own = [of for of, count in self.own.items() if count == self.record.collectives.count]
+            self.record.fact("clip", function=how, most=number_of(most), norm=number_of(result), own=own, scale=self.scale if is_scaled else 1.0)
+
+    def multiply(self, scaler, outputs, *args, **kwargs):
+        result, error = yield
+        if error is None and field(scaler, "_enabled") and self.record.step < STEPS_MOST:
+            made = [result] if isinstance(result, torch.Tensor) else result if type(result) in (list, tuple) else []
+            self.scaled = self.scaled[-7:] + [weakref.ref(each) for each in made if isinstance(each, torch.Tensor)]
+            self.scale = number_of(field(scaler, "_scale")) or 1.0
+
+    def begin_backward(self, losses):
+        known = [each for each in (reference() for reference in self.scaled) if each is not None]
+        self.is_scaled = any(loss is each for loss in losses for each in known)
+
+    def unscale(self, scaler, optimizer, *args, **kwargs):
+        _, error = yield
+        if error is None:
+            self.unscaled.update(id(p) for group in optimizer.param_groups for p in group["params"])
+
+    def end_update(self, optimizer):
+        self.unscaled.difference_update(id(p) for group in optimizer.param_groups for p in group["params"])
+        self.unwaited.clear()
+
+    def reduce_later(self, tensors):
+        """A reduction that the program has begun and not waited for yet."""
+        entry = [{t.untyped_storage().data_ptr() for t in tensors if is_plain(t)}, False]
+        self.unwaited.append(entry)
+        self.unwaited = self.unwaited[-10000:]
+        return entry
+
+    def take(self, parameters):
+        """An update takes their gradients: says so where a reduction of one may still run."""
+        memory = {ptr for ptrs, is_waited in self.unwaited if not is_waited for ptr in ptrs}
+        of_all = [p.grad for p in parameters if p.is_leaf and is_plain(p.grad)] if memory else ()
+        count = sum(t.untyped_storage().data_ptr() in memory for t in of_all)
+        if count:
+            self.record.fact("unwaited", gradients=count, of=len(of_all))

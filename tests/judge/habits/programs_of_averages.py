@@ -1,0 +1,230 @@
+"""Programs around what becomes of gradients before an update takes them, and of what each rank makes for itself. Right ones and ones with a
+mistake, all recorded.
+
+usage: programs_of_averages.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import random
+import sys
+
+from programs_of_habits import BATCH, CLASSES, SAMPLES, WIDTH, batches, layers, rows, runs, update
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy, normalize
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from forked_ranks import record_programs
+
+IGNORED = -100
+
+
+def sgd(model, rate=0.1):
+    return torch.optim.SGD(model.parameters(), lr=rate)
+
+
+def count_tokens(rank, name):
+    """Each rank ignores another number of labels."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for number, (x, y) in enumerate(batches()):
+        y = y.clone()
+        if name != "tokens_but_in_the_last_batch" or number == 7:
+            y[:1 + (rank + number) % 2] = IGNORED
+        own = (y != IGNORED).sum()
+        of_all = own.clone()
+        dist.all_reduce(of_all)
+        optimizer.zero_grad()
+        output = ddp(x)
+        loss = cross_entropy(output, y, reduction="mean" if "mean" in name or name.startswith("tokens_but") else "sum")
+        if name == "tokens_of_all":
+            loss = loss * dist.get_world_size() / of_all
+        elif name == "mean_weighted_by_tokens":
+            loss = loss * (own * dist.get_world_size() / of_all)
+        elif name == "sum_by_own_tokens":
+            loss = loss / own.item()
+        loss.backward()
+        optimizer.step()
+
+
+def clip_scaled(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer, scaler = sgd(ddp), torch.amp.GradScaler("cpu")
+    for x, y in batches():
+        optimizer.zero_grad()
+        scaler.scale(cross_entropy(ddp(x), y)).backward()
+        if name == "clipped_unscaled":
+            scaler.unscale_(optimizer)
+        elif name == "unscaled_by_hand":
+            for each in ddp.parameters():
+                each.grad.data.div_(scaler.get_scale())
+        nn.utils.clip_grad_norm_(ddp.parameters(), scaler.get_scale() if name == "clipped_by_the_scale" else 0.1)
+        if name == "unscaled_by_hand":
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+        if name != "unscaled_by_hand":
+            scaler.update()
+
+
+def average_in_a_hook(rank, name):
+    world = dist.get_world_size()
+
+    def hook(state, bucket):
+        if name == "hook_that_averages":
+            bucket.buffer().div_(world)
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
+    ddp = DistributedDataParallel(layers())
+    ddp.register_comm_hook(None, hook)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = cross_entropy(ddp(x), y)
+        (loss / world if name == "hook_that_sums_a_divided_loss" else loss).backward()
+        optimizer.step()
+
+
+def average_by_hand(rank, name):
+    net = layers()
+    optimizer, world = sgd(net), dist.get_world_size()
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = cross_entropy(net(x), y)
+        (loss / world if name == "summed_of_divided_losses" else loss).backward()
+        if name == "clipped_before_the_average":
+            nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+        works = [dist.all_reduce(each.grad, async_op=name.startswith("waited")) for each in net.parameters()]
+        for work, each in zip(works, net.parameters()):
+            if name == "waited":
+                work.wait()
+            elif name == "waited_by_futures":
+                work.get_future().wait()
+            if name not in ("summed_by_hand", "summed_of_divided_losses"):
+                each.grad.div_(world)
+        if name == "clipped_behind_the_average":
+            nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+        optimizer.step()
+
+
+def begin_reductions(rank, name):
+    """The reductions come to their end, and the program never asks."""
+    net = layers()
+    optimizer = sgd(net)
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(net(x), y).backward()
+        for each in net.parameters():
+            each.grad.div_(dist.get_world_size())
+        works = [dist.all_reduce(each.grad, async_op=True) for each in net.parameters()]
+        dist.barrier()
+        optimizer.step()
+        del works
+
+
+def average_again(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer, world = sgd(ddp), dist.get_world_size()
+
+    def again():
+        for each in ddp.parameters():
+            dist.all_reduce(each.grad)
+            if name == "averaged_again":
+                each.grad.div_(world)
+    for x, y in batches():
+        update(ddp, optimizer, x, y, again)
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return SAMPLES
+
+    def __getitem__(self, index):
+        x, y = rows()[index]
+        return x + float(np.random.randn()) + random.random(), y
+
+
+def seed_by_number(number):
+    np.random.seed(number)
+    random.seed(number)
+
+
+def seed_by_rank(number):
+    np.random.seed(torch.initial_seed() % 2**32)
+
+
+def seed_workers(rank, name):
+    torch.manual_seed(rank)
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    data = rows() if name == "seeded_in_vain" else Noisy()
+    loader = DataLoader(data, BATCH, sampler=DistributedSampler(data), num_workers=2,
+                        worker_init_fn=seed_by_rank if name == "workers_by_rank" else seed_by_number)
+    for x, y in batches(loader):
+        update(ddp, optimizer, x.float(), y)
+
+
+def cut_batches(rank, name):
+    """Without a loader."""
+    ddp = DistributedDataParallel(layers())
+    optimizer, world = sgd(ddp), dist.get_world_size()
+    draw = torch.Generator().manual_seed(rank if "own" in name else 0)
+    whole = rows().tensors
+    for _ in range(1 if name == "cut_of_own_orders_once" else 3):
+        order = torch.randperm(SAMPLES, generator=draw)
+        if name == "drawn_at_random":
+            order = torch.randint(SAMPLES, (SAMPLES,), generator=torch.Generator().manual_seed(rank))
+        for part in (order if name == "own_whole_orders" else order[rank::world]).split(BATCH):
+            update(ddp, optimizer, whole[0][part], whole[1][part])
+
+
+class Contrast(nn.Module):
+    """Keys of earlier batches wait in a queue."""
+
+    def __init__(self, gathers):
+        super().__init__()
+        self.gathers, self.encoder = gathers, layers()
+        self.register_buffer("queue", normalize(torch.randn(16, CLASSES, generator=torch.Generator().manual_seed(0))))
+
+    def forward(self, x):
+        features = normalize(self.encoder(x))
+        keys = features.detach()
+        if self.gathers:
+            of_all = [torch.zeros_like(keys) for _ in range(dist.get_world_size())]
+            dist.all_gather(of_all, keys)
+            keys = torch.cat(of_all)
+        logits = torch.cat([(features * features.detach()).sum(1, keepdim=True), features @ self.queue.clone().T], 1)
+        self.queue.copy_(torch.cat([keys, self.queue])[:16])
+        return logits
+
+
+def keep_a_queue(rank, name):
+    ddp = DistributedDataParallel(Contrast(name == "queue_of_all"))
+    optimizer = sgd(ddp)
+    for x, _ in batches():
+        update(ddp, optimizer, x, torch.zeros(len(x), dtype=torch.long))
+
+
+def wrap_for_one(rank, name):
+    groups = [dist.new_group([each]) for each in range(dist.get_world_size())]
+    ddp = DistributedDataParallel(layers(), process_group=groups[rank])
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+PROGRAMS = {count_tokens: ("tokens_of_all", "mean_weighted_by_tokens", "tokens_but_in_the_last_batch", "mean_of_own_tokens", "sum_by_own_tokens"),
+            clip_scaled: ("clipped_unscaled", "unscaled_by_hand", "clipped_by_the_scale", "clipped_scaled"),
+            average_in_a_hook: ("hook_that_averages", "hook_that_sums_a_divided_loss", "hook_that_sums"),
+            average_by_hand: ("waited", "waited_by_futures", "averaged_by_hand", "summed_of_divided_losses", "summed_by_hand",
+                              "clipped_before_the_average", "clipped_behind_the_average"),
+            begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),
+            seed_workers: ("workers_by_rank", "seeded_in_vain", "workers_by_number"),
+            cut_batches: ("cut_of_one_order", "drawn_at_random", "cut_of_own_orders", "cut_of_own_orders_once", "own_whole_orders"),
+            keep_a_queue: ("queue_of_all", "queue_of_own"), wrap_for_one: ("group_of_one",)}
+
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)
