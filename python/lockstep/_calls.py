@@ -144,7 +144,7 @@ class Unrecorded(Training):  # type: ignore[misc]
     def record_parameters(self, *_: Any, **__: Any) -> None:
         pass
 
-    describe = record_forward = record_terms = take = record_parameters
+    describe = record_forward = record_terms = record_inputs = leave_bucket = take = record_parameters
 
     def before_backward(self, model: Any) -> tuple[Any, dict[str, Any]]:
         return None, {}
