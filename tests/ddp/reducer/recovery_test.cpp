@@ -137,6 +137,32 @@ TEST(Recovery, SkipsAForwardThatThrewOnAllRanks) {
   EXPECT_EQ(reports, same(2, "3; a batch that cannot be read; 3; 3; "));
 }
 
+// One rank throws in forward, skips the batch, and continues: its next pass is none of its peers'.
+TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
+  const auto reports = run_world(
+      2,
+      [](const Group& group) {
+        const auto net = std::make_shared<BelowZeroThrows>();
+        DistributedDataParallel ddp(net, {.process_group = group});
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const bool throws = step == 1 && group->getRank() == 1;
+          try {
+            ddp.forward(throws ? -1.0 : step + 1.0).sum().backward();
+            report += numbers(net->weight.grad()) + "; ";
+          } catch (const Error&) {
+            return report + "told";
+          } catch (const std::exception& error) {
+            report += "skipped; ";
+          }
+        }
+        return report;
+      },
+      std::chrono::seconds(3));
+  EXPECT_EQ(reports, (std::vector<std::string>{"1; told", "1; skipped; told"}));
+}
+
 TEST(Recovery, RefusesAModuleThatHasChanged) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(2);
@@ -149,6 +175,29 @@ TEST(Recovery, RefusesAModuleThatHasChanged) {
             same(2,
                  "DisagreementError: rank 1 of 2 cannot take part: parameter 'w0' was converted, "
                  "moved or reshaped after it was wrapped; wrap it again"));
+}
+
+TEST(Recovery, RemovesItsHooks) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto loss = ddp.forward(Loss{{0, share(group)}});
+    ddp->remove_autograd_hooks();
+    loss.backward();
+    std::string report = net->gradients() + "; ";
+    try {
+      ddp.forward(Loss{{0, 1.0}});
+    } catch (const UsageError& error) {
+      report += error.what();
+    }
+    ddp->update_process_group(group);
+    net->zero_grad();
+    ddp.forward(Loss{{0, share(group)}}).backward();
+    return report + "; " + net->gradients();
+  });
+  const std::string refused = "remove_autograd_hooks() was called; wrap the module again; 3 3";
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"2 2; rank 0: " + refused, "4 4; rank 1: " + refused}));
 }
 
 TEST(Recovery, WithoutHooksLooksForNoUnusedParameters) {

@@ -1,18 +1,10 @@
 // The sampler behind LibTorch's data loader, which draws from a copy.
-#include "ddp/distributed_sampler.h"
-#include "ddp/errors.h"
-
-#include <gtest/gtest.h>
-#include <torch/torch.h>
+#include "tests/ddp/sampler/samplers.h"
 
 #include <set>
-#include <sstream>
-#include <vector>
 
 namespace lockstep {
 namespace {
-
-using Indices = std::vector<std::size_t>;
 
 DistributedSampler first_of_two(std::size_t size) {
   return {size, {.num_replicas = 2, .rank = 0, .seed = 4}};
@@ -68,14 +60,6 @@ struct Training {
                                          torch::data::DataLoaderOptions())) loader;
 };
 
-torch::serialize::InputArchive read_back(torch::serialize::OutputArchive& out) {
-  std::stringstream stream;
-  out.save_to(stream);
-  torch::serialize::InputArchive in;
-  in.load_from(stream);
-  return in;
-}
-
 Indices from(const Indices& all, std::size_t position) {
   return {all.begin() + static_cast<std::ptrdiff_t>(position), all.end()};
 }
@@ -90,12 +74,12 @@ TEST(SamplerBehindALoader, ContinuesAfterTheSamplesThatWereUsedWhereWorkersDrawA
   first.sampler.save(out, used.size());
 
   Training second(2);
-  auto in = read_back(out);
+  auto in = reopened(out);
   second.sampler.load(in);
   EXPECT_EQ(second.pass(), from(first.sampler.indices(), used.size()));
   EXPECT_EQ(second.pass(), first.sampler.indices());
 
-  auto drawn = read_back(ahead);
+  auto drawn = reopened(ahead);
   second.sampler.load(drawn);
   EXPECT_LT(second.pass().size(), first.sampler.size() - used.size()) << "it counts what was drawn";
 }
@@ -108,7 +92,7 @@ TEST(SamplerBehindALoader, RefusesAPositionInADatasetOfAnotherSize) {
   saved.save(out);
   for (const std::size_t size : {8U, 20U}) {
     DistributedSampler sampler = first_of_two(size);
-    auto in = read_back(out);
+    auto in = reopened(out);
     sampler.load(in);
     EXPECT_EQ(sampler.size(), size / 2);
     const auto loader = torch::data::make_data_loader(Numbers(size), sampler, 3);
