@@ -70,6 +70,7 @@ class Gradients:
             self.scale = number_of(field(scaler, "_scale")) or 1.0
 
     def begin_backward(self, losses):
+        self.own.clear()  # It adds to them, within no_sync say.
         known = [each for each in (reference() for reference in self.scaled) if each is not None]
         self.is_scaled = any(loss is each for loss in losses for each in known)
 

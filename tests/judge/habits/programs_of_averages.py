@@ -4,6 +4,7 @@ mistake, all recorded.
 usage: programs_of_averages.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
 """
 
+import contextlib
 import random
 import sys
 
@@ -124,6 +125,18 @@ def begin_reductions(rank, name):
         del works
 
 
+def accumulate_alike(rank, name):
+    """Batches that are nearly the same: the first one's gradients, summed over the ranks, are nearly the average of both."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for number, (x, y) in enumerate(batches()):
+        with ddp.no_sync() if number % 2 == 0 else contextlib.nullcontext():
+            cross_entropy(ddp(1 + 0.001 * x), 0 * y).backward()
+        if number % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def average_again(rank, name):
     ddp = DistributedDataParallel(layers())
     optimizer, world = sgd(ddp), dist.get_world_size()
@@ -156,9 +169,9 @@ def seed_by_rank(number):
 
 
 def seed_workers(rank, name):
-    torch.manual_seed(rank)
     ddp = DistributedDataParallel(layers())
     optimizer = sgd(ddp)
+    torch.manual_seed(rank)
     data = rows() if name == "seeded_in_vain" else Noisy()
     loader = DataLoader(data, BATCH, sampler=DistributedSampler(data), num_workers=2,
                         worker_init_fn=seed_by_rank if name == "workers_by_rank" else seed_by_number)
@@ -220,7 +233,7 @@ PROGRAMS = {count_tokens: ("tokens_of_all", "mean_weighted_by_tokens", "tokens_b
             average_in_a_hook: ("hook_that_averages", "hook_that_sums_a_divided_loss", "hook_that_sums"),
             average_by_hand: ("waited", "waited_by_futures", "averaged_by_hand", "summed_of_divided_losses", "summed_by_hand",
                               "clipped_before_the_average", "clipped_behind_the_average"),
-            begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),
+            accumulate_alike: ("accumulated_alike",), begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),
             seed_workers: ("workers_by_rank", "seeded_in_vain", "workers_by_number"),
             cut_batches: ("cut_of_one_order", "drawn_at_random", "cut_of_own_orders", "cut_of_own_orders_once", "own_whole_orders"),
             keep_a_queue: ("queue_of_all", "queue_of_own"), wrap_for_one: ("group_of_one",)}
