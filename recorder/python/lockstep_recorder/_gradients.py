@@ -36,7 +36,7 @@ class Gradients:
     def __init__(self, record):
         self.record, self.own = record, {}  # By model or optimizer: collectives that the program had issued as its gradients were its own.
         self.scaled, self.scale, self.is_scaled = [], 1.0, False  # Losses that a GradScaler multiplied, and whether the last backward's was.
-        self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions by [their tensors' memory, whether it was waited for].
+        self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions as [their tensors, whether the program waited for them].
 
     def leave(self, of, named):
         """Gradients of a backward that nothing has averaged yet."""
@@ -85,14 +85,15 @@ class Gradients:
 
     def reduce_later(self, tensors):
         """A reduction that the program has begun and not waited for yet."""
-        entry = [{t.untyped_storage().data_ptr() for t in tensors if is_plain(t)}, False]
+        entry = [[weakref.ref(t) for t in tensors if is_plain(t)], False]
         self.unwaited.append(entry)
         self.unwaited = self.unwaited[-10000:]
         return entry
 
     def take(self, parameters):
         """An update takes their gradients: says so where a reduction of one may still run."""
-        memory = {ptr for ptrs, is_waited in self.unwaited if not is_waited for ptr in ptrs}
+        running = (reference() for references, is_waited in self.unwaited if not is_waited for reference in references)
+        memory = {t.untyped_storage().data_ptr() for t in running if t is not None}
         of_all = [p.grad for p in parameters if p.is_leaf and is_plain(p.grad)] if memory else ()
         count = sum(t.untyped_storage().data_ptr() in memory for t in of_all)
         if count:
