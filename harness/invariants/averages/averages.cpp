@@ -3,7 +3,7 @@
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
-#include "harness/invariants/loss_weights.h"
+#include "harness/invariants/averages/loss_weights.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>

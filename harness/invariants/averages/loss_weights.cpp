@@ -1,4 +1,4 @@
-#include "harness/invariants/loss_weights.h"
+#include "harness/invariants/averages/loss_weights.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"

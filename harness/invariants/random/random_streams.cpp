@@ -1,7 +1,7 @@
 // Judges whether random numbers differ where they should.
 #include "harness/base/text.h"
+#include "harness/invariants/random/worker_streams.h"
 #include "harness/invariants/rows.h"
-#include "harness/invariants/worker_streams.h"
 
 #include <algorithm>
 #include <map>

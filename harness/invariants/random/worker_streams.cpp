@@ -1,4 +1,4 @@
-#include "harness/invariants/worker_streams.h"
+#include "harness/invariants/random/worker_streams.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"
