@@ -5,14 +5,16 @@ usage: auto.py [--files GLOB,...] [--changed A..B] [--seed N] [--count N] [--tre
                [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
-that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those that do not compile are left out. Each that the
-scenarios reach is played by them, in simulated worlds, on the cases of a plain run (--cases: others), until one fails;
-those that survive by the unit tests of ddp/ that reach them. FILE (build/auto.json) gets every mutant with what caught it as soon as
+that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
+that do not compile are left out. Each is played by the scenarios that reach it, in simulated worlds, on the cases of a
+plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is played
+by the unit tests of ddp/ that reach it. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
 automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -29,6 +31,9 @@ import schemata
 from tree import NO_FAILURE, ROOT, Tree, must, run
 
 HERE = pathlib.Path(__file__).resolve().parent
+NOBODY = ("", "")  # caught it
+FIRST = 4  # scenarios that play a mutant before the others do
+STARTS = 0.5  # seconds that a run takes without its cases
 UNIT_TESTS = re.compile(r"^(tests/ddp/ddp_\w+_test): ", re.MULTILINE)
 
 
@@ -91,6 +96,7 @@ class Player:
         self.tree, self.programs, self.seed, self.timeout = tree, programs, seed, timeout
         self.limit = None  # of one process; without a mutant none
         self.map = tree.folder / "build/reached"
+        self.seconds, self.caught = {}, collections.Counter()  # by scenario: of its cases, and mutants that it caught
 
     def process(self, number, *command):
         """(exit code, or None where the time was over, and what it said)."""
@@ -102,11 +108,11 @@ class Player:
         except subprocess.TimeoutExpired:
             return None, ""
 
-    def run(self, number):
-        """The same of a run of the catalogue, and its results."""
+    def run(self, number, scenarios=()):
+        """The same of a run of these scenarios, or of all, and its results."""
         report = self.tree.folder / "build/auto-run.json"
         report.unlink(missing_ok=True)
-        code, said = self.process(number, self.tree.built / "cli/lockstep", "run", "--tier", "sim", "--seed", self.seed,
+        code, said = self.process(number, self.tree.built / "cli/lockstep", "run", *scenarios, "--tier", "sim", "--seed", self.seed,
                                   "-x", "-q", "--no-shrink", "--timeout", "60", "--out",
                                   self.tree.folder / "build/auto-run", "--json", report, *self.tree.how_many)
         is_whole = code is not None and report.exists()
@@ -120,11 +126,14 @@ class Player:
         return {number for number, one in enumerate(ones) if one}
 
     def reached_by_scenarios(self):
-        def play():
-            code, said, _ = self.run(-1)
+        """{scenario: numbers}."""
+        def passed(scenarios=()):
+            code, said, results = self.run(-1, scenarios)
             if code not in (0, 3):
                 sys.exit(f"auto.py: the scenarios do not pass without a mutant:\n{said[-3000:]}")
-        return self.reached(play)
+            return results
+        self.seconds = {result["scenario"]: result["seconds"] for result in passed()}
+        return {name: self.reached(lambda: passed((name,))) for name in self.seconds}
 
     def reached_by_tests(self):
         """{(program, suite): numbers}."""
@@ -138,9 +147,18 @@ class Player:
     def test(self, number, program, suite):
         return self.process(number, program, f"--gtest_filter={suite}*", "--gtest_fail_fast")
 
-    def scenario_for(self, number):
-        """The scenario that catches a mutant, and how; nothing where none does."""
-        code, said, results = self.run(number)
+    def scenario_for(self, number, scenarios):
+        """The one of these scenarios that catches a mutant, and how; nothing where none does."""
+        order = sorted(scenarios, key=lambda name: (self.seconds[name] + STARTS) / (self.caught[name] + 1))
+        for some in (order[:FIRST], order[FIRST:]):
+            caught = self.first_of(number, some) if some else NOBODY
+            if caught != NOBODY:
+                self.caught[caught[0]] += 1
+                return caught
+        return NOBODY
+
+    def first_of(self, number, scenarios):
+        code, _, results = self.run(number, scenarios)
         for result in results:
             pattern = result["findings"][0]["pattern"] if result["findings"] else ""
             # A share of labels depends on the seed alone.
@@ -148,7 +166,7 @@ class Player:
                 return result["scenario"], f"{result['result']} {pattern}".strip()
         if code not in (0, 3):
             return "the run itself", "time limit" if code is None else f"exit code {code}"
-        return "", ""
+        return NOBODY
 
     def test_for(self, number, suites):
         """The unit test that catches a mutant, of the suites that reach it."""
@@ -159,7 +177,7 @@ class Player:
             if code != 0:
                 failed = re.search(r"\[  FAILED  \] (\S+)", said)
                 return failed[1] if failed else suite, "unit test"
-        return "", ""
+        return NOBODY
 
 
 def row_of(number, planted, same):
@@ -203,9 +221,10 @@ def main():
 
     player.limit = arguments.timeout
     for row in rows:
-        row["is_reached"] = row["number"] in reached
+        scenarios = [name for name, numbers in reached.items() if row["number"] in numbers]
+        row["is_reached"] = bool(scenarios)
         if "caught_by" not in row:
-            keep(row, player.scenario_for(row["number"]) if row["is_reached"] else ("", ""))
+            keep(row, player.scenario_for(row["number"], scenarios))
     left = [row for row in rows if faults.survives(row)]
     player.limit = None
     suites = player.reached_by_tests() if left else {}

@@ -75,6 +75,10 @@ PRINTS = {
 }
 
 
+class Clone:
+    folder = built = pathlib.Path("no folder")
+
+
 class Automatic(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -146,6 +150,41 @@ class Automatic(unittest.TestCase):
         keys = [[each.key() for each in auto.drawn(ROOT, files, seed, 20)] for seed in (1, 1, 2)]
         self.assertEqual(keys[0], keys[1])
         self.assertNotEqual(keys[0], keys[2])
+
+
+class Order(unittest.TestCase):
+    """The order in which scenarios play a mutant."""
+
+    def setUp(self):
+        self.player = auto.Player(Clone(), [], 7, None)
+        self.player.seconds = {name: seconds for seconds, name in enumerate("abcdefgh")}
+        self.runs = []
+
+        def run(number, scenarios=()):
+            self.runs.append("".join(scenarios))
+            found = [{"scenario": name, "result": "fail" if name in self.catch else "pass", "findings": []} for name in scenarios]
+            return 1 if self.catch & set(scenarios) else 0, "", found
+        self.player.run = run
+
+    def catches(self, catch, scenarios="abcdefgh"):
+        self.catch, self.runs[:] = set(catch), []
+        return self.player.scenario_for(1, list(scenarios))
+
+    def test_AllThatReachItPlayAndNoOther(self):
+        self.assertEqual(self.catches("", "abcdeg"), auto.NOBODY)
+        self.assertEqual(self.runs, ["abcd", "eg"])
+        self.assertEqual(self.catches("h", "abcdeg"), auto.NOBODY)
+        self.assertEqual(self.catches("a", ""), auto.NOBODY)
+        self.assertEqual(self.runs, [])
+
+    def test_TheOthersDoNotPlayWhereOneOfTheFirstCatchesIt(self):
+        self.assertEqual(self.catches("bg"), ("b", "fail"))
+        self.assertEqual(self.runs, ["abcd"])
+
+    def test_OneThatCatchesMuchComesFirst(self):
+        for _ in range(9):
+            self.assertEqual(self.catches("h"), ("h", "fail"))
+        self.assertEqual(self.runs, ["ahbc"])
 
 
 class Listed(unittest.TestCase):
