@@ -55,7 +55,7 @@ void WrappingAttempt::give_up(const CommunicationError& error, std::chrono::mill
                                                           [] { return std::string("no answer"); })
                                    : exchange();
   } catch (const std::exception&) {
-    return;
+    // The store does not say who came.
   }
   if (missing.empty()) return;
   throw CommunicationError(rank_, call, -1, error.waited(),
