@@ -41,7 +41,7 @@ void set_weights(RecordedRun& run, const Json& weight) {
       nth<Fact>(rank, step, "terms").values["weight"] = weight;
 }
 
-TEST(Averages, AreToldFromSums) {
+TEST(Averages, AreDistinguishedFromSums) {
   for (const int world : {2, 3}) {
     EXPECT_EQ(first_pattern(gradients_are_averages(averaged(1.0, world)).findings),
               "sum_not_average");

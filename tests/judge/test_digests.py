@@ -61,20 +61,20 @@ with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, fails):
 class Odd(torch.Tensor):
     pass
 for loss, expected in (
-        (F.cross_entropy(scaled, targets), [("nll_loss", 4)]),
-        (torch.nn.CrossEntropyLoss(ignore_index=1, label_smoothing=0.1)(scaled, targets.abs() %% 5) / 4, [("nll_loss", 5)]),
-        (F.cross_entropy(scaled.view(2, 5, 3), targets.view(2, 3)), [("nll_loss", 4)]),
-        (F.cross_entropy(scaled, targets, reduction="sum") / 6, []),
-        (F.cross_entropy(scaled, targets, reduction="none").mean(), [("mean", 6)]),
-        (F.mse_loss(scaled, other), [("mse_loss", 30)]),
+        (F.cross_entropy(scaled, targets), [("nll_loss", 4, 1.0)]),
+        (torch.nn.CrossEntropyLoss(ignore_index=1, label_smoothing=0.1)(scaled, targets.abs() %% 5) / 4, [("nll_loss", 5, 1 / 4), ("sum", None, 0.1 / 2)]),
+        (F.cross_entropy(scaled.view(2, 5, 3), targets.view(2, 3)), [("nll_loss", 4, 1.0)]),
+        (F.cross_entropy(scaled, targets, reduction="sum") / 6, [("sum", None, 1 / 6)]),
+        (F.cross_entropy(scaled, targets, reduction="none").mean(), [("mean", 6, 1.0)]),
+        (F.mse_loss(scaled, other), [("mse_loss", 30, 1.0)]),
         (F.mse_loss(scaled, other, reduction="sum"), []),
-        (F.l1_loss(scaled, other), [("mean", 30)]),
-        (F.smooth_l1_loss(scaled, other), [("smooth_l1_loss", 30)]),
-        (F.binary_cross_entropy(scaled.sigmoid(), other), [("binary_cross_entropy", 30)]),
-        (F.binary_cross_entropy_with_logits(scaled, other), [("binary_cross_entropy_with_logits", 30)]),
-        (F.cross_entropy(scaled, targets).mean() + 0.1 * scaled[:3].square().mean(), [("nll_loss", 4), ("mean", 15)]),
+        (F.l1_loss(scaled, other), [("mean", 30, 1.0)]),
+        (F.smooth_l1_loss(scaled, other), [("smooth_l1_loss", 30, 1.0)]),
+        (F.binary_cross_entropy(scaled.sigmoid(), other), [("binary_cross_entropy", 30, 1.0)]),
+        (F.binary_cross_entropy_with_logits(scaled, other), [("binary_cross_entropy_with_logits", 30, 1.0)]),
+        (F.cross_entropy(scaled, targets).mean() + 0.1 * scaled[:3].square().mean(), [("nll_loss", 4, 1.0), ("mean", 15, 0.1)]),
         (F.cross_entropy(scaled, targets.as_subclass(Odd)).as_subclass(torch.Tensor), []),
-        (hooked, []), (hooked_mean, [("mean", 30)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
+        (hooked, []), (hooked_mean, [("mean", 30, 1.0)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
     found = _losses.averages_of(loss)
     assert sorted(found) == sorted(expected), (loss, found, expected)
 """

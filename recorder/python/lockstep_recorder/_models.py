@@ -13,6 +13,12 @@ MODAL = torch.nn.modules.batchnorm._NormBase, torch.nn.modules.dropout._DropoutN
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
+def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
+    """The process group that DistributedDataParallel is given with these arguments; None for that of all ranks."""
+    mesh = more.get("device_mesh")
+    return process_group if mesh is None else mesh.get_group(mesh_dim=0)
+
+
 class Model:
     """A model that the program wrapped, or that is watched. `kind` says how its gradients leave the next backward, by its last
     forward: "synchronised" or "no_sync"; None: there was no forward."""

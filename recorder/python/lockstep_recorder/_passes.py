@@ -7,16 +7,10 @@ import torch
 
 from ._collectives import members_of, name_of
 from ._digests import moved, plain_tensor, sample_of
-from ._models import FlatModel, Marks, Model, clean, sent, touch
+from ._models import FlatModel, Marks, Model, clean, group_of, sent, touch
 from ._objects import field, other_generators
 
 SAMPLE_MOST = 4096  # Elements of a frozen parameter, or of a buffer before its broadcast, that are digested.
-
-
-def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
-    """The process group that DistributedDataParallel is given with these arguments; None for that of all ranks."""
-    mesh = more.get("device_mesh")
-    return process_group if mesh is None else mesh.get_group(mesh_dim=0)
 
 
 def averages_later(ddp):

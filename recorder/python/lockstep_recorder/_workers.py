@@ -1,4 +1,4 @@
-"""What random numbers the worker processes of loaders begin with."""
+"""The random numbers with which the worker processes of loaders begin."""
 import functools
 import hashlib
 import mmap
