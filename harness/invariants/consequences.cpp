@@ -30,7 +30,7 @@ const std::vector<Consequence>& consequences() {
       {"data.is_that", {"values.follow"}},
       {"optimizer.owns", {"parameters.", "optimizer.has_"}},
       {"gradients.are_averages",
-       {"optimizer.has_one_state", "parameters.", "gradients.are_the_same", "values."}},
+       {"optimizer.has_one_state", "parameters.", "gradients.are_the_same", "values.stay"}},
       {"gradients.are_the_same",
        {"optimizer.has_one_state", "parameters.", "run.has_", "collectives."}},
       {"optimizer.has_one_setting",
