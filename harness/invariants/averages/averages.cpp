@@ -277,8 +277,7 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   if (auto unlike = terms_weighed_unlike(run, backwards)) judgement.remarks.push_back(*unlike);
   if (compared + backwards == 0 && judgement.findings.empty() && judgement.remarks.empty())
     return {.why_not = "no rank recorded over how many terms its losses average"};
-  judgement.compared = compared > 0 ? counted(compared, "average")
-                                    : "the terms of " + counted(backwards, "loss", "losses");
+  judgement.compared = backwards > 0 ? counted(backwards, "backward") : counted(compared, "update");
   return judgement;
 }
 
