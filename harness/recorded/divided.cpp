@@ -33,15 +33,6 @@ std::optional<std::pair<std::string, Shard>> shard_in(const Json& json) {
   return std::pair{one_line(json[0].get<std::string>()), Shard{*whole, *offset, is_flat}};
 }
 
-int64_t count_of(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const auto extent : shape) {
-    if (extent < 0 || (extent > 0 && count > kExtentMost / extent)) return -1;
-    count *= extent;
-  }
-  return count;
-}
-
 bool fits(const Shard& shard, const std::vector<int64_t>& shape) {
   if (shard.is_flat) {
     const auto count = count_of(shape), all = count_of(shard.whole);
@@ -175,6 +166,15 @@ bool shares_batches(const RecordedRun& run) {
           return true;
   }
   return false;
+}
+
+int64_t count_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const auto extent : shape) {
+    if (extent < 0 || (extent > 0 && count > kExtentMost / extent)) return -1;
+    count *= extent;
+  }
+  return count;
 }
 
 int64_t elements_of(const std::map<Shard, std::vector<int64_t>>& extents) {

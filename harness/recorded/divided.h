@@ -35,6 +35,9 @@ bool shares_batches(const RecordedRun& run);
 std::optional<Digests> whole_of(const std::vector<const Digests*>& by_rank,
                                 const std::vector<Shards>& shards, const TensorList& like);
 
+// The number of elements of a tensor of this shape; -1 where no tensor has so many.
+int64_t count_of(const std::vector<int64_t>& shape);
+
 // The number of elements that these parts hold together, where each counts once.
 int64_t elements_of(const std::map<Shard, std::vector<int64_t>>& extents);
 

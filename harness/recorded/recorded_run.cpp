@@ -242,6 +242,12 @@ std::optional<int64_t> Fact::whole(const char* field) const {
   return found->get<int64_t>();
 }
 
+std::optional<double> Fact::number(const char* field) const {
+  const auto found = values.find(field);
+  if (found == values.end() || !found->is_number()) return {};
+  return found->get<double>();
+}
+
 bool Fact::truth(const char* field) const {
   const auto found = values.find(field);
   return found != values.end() && found->is_boolean() && found->get<bool>();

@@ -48,6 +48,7 @@ struct Fact {
 
   std::string text(const char* field) const;              // "" where it is no text
   std::optional<int64_t> whole(const char* field) const;  // none where it is no whole number
+  std::optional<double> number(const char* field) const;  // none where it is no number
   bool truth(const char* field) const;                    // false where it is no truth
 };
 

@@ -4,6 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/averages/loss_weights.h"
+#include "harness/recorded/divided.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>
@@ -119,13 +120,13 @@ void add_sums(const RecordedRun& run, Judgement& judgement, size_t& compared) {
 }
 
 // The elements that the program's own all-reduces summed in a step behind its first backward.
-int64_t elements_summed(const Rank& rank, int step) {
-  int64_t elements = 0;
+double elements_summed(const Rank& rank, int step) {
+  double elements = 0;
   for (const auto& event : rank.history.events)
     if (const auto* is = std::get_if<Collective>(&event.what);
         is && is->op == "allreduce" && event.at.step == step &&
         (event.at.phase == "backward" || event.at.phase == "update"))
-      elements += is->elements;
+      elements += static_cast<double>(is->elements);
   return elements;
 }
 
@@ -155,12 +156,9 @@ std::optional<Found> summed_again(const RecordedRun& run) {
       const auto& list = *digests->list;
       if (list.role == "gradients") last[list.of] = digests;
       if (list.role != "taken" || !last.contains(list.of)) continue;
-      int64_t elements = 0;
-      for (const auto& tensor : list.tensors) {
-        int64_t here = 1;
-        for (const auto extent : tensor.shape) here *= extent;
-        elements += here;
-      }
+      double elements = 0;
+      for (const auto& tensor : list.tensors)
+        elements += static_cast<double>(count_of(tensor.shape));
       const double factor = factor_between(*last[list.of], *digests);
       if (std::abs(factor - world) > 1e-3 * world ||
           elements_summed(rank, record.at.step) < elements ||
@@ -183,21 +181,15 @@ std::optional<Found> summed_again(const RecordedRun& run) {
   return {};
 }
 
-std::optional<double> number_in(const Fact& fact, const char* field) {
-  const auto found = fact.values.find(field);
-  if (found == fact.values.end() || !found->is_number()) return {};
-  return found->get<double>();
-}
-
 // Gradients that a GradScaler's scale still multiplied as they were clipped.
 std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || fact->name != "clip") continue;
-      const double scale = number_in(*fact, "scale").value_or(1),
-                   most = number_in(*fact, "most").value_or(0),
-                   norm = number_in(*fact, "norm").value_or(2 * most);
+      const double scale = fact->number("scale").value_or(1),
+                   most = fact->number("most").value_or(0),
+                   norm = fact->number("norm").value_or(2 * most);
       if (!(scale > 1) || !(most < scale) || !(norm > most)) continue;
       const auto place = "step " + std::to_string(record.at.step) + ", backward";
       return Found{{"",
@@ -242,7 +234,7 @@ std::optional<Finding> clipped_before_averaging(const RecordedRun& run) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact) continue;
       if (fact->name == "clip" &&
-          number_in(*fact, "norm").value_or(0) > number_in(*fact, "most").value_or(0))
+          fact->number("norm").value_or(0) > fact->number("most").value_or(0))
         for (const auto& of : fact->values.value("own", Json::array()))
           if (of.is_string()) clipped[one_line(of.get<std::string>())] = &record;
       if (fact->name != "averaged gradients" || !clipped.contains(fact->text("of")) ||

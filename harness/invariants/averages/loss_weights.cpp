@@ -33,12 +33,9 @@ std::map<std::string, std::vector<Backward>> backwards_of(const Rank& rank) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name == "terms") {
-      const auto weight = fact->values.find("weight");
-      const bool is_known = weight != fact->values.end() && weight->is_number();
+    if (fact->name == "terms")
       parts.push_back({fact->text("function"), fact->whole("terms").value_or(0),
-                       is_known ? weight->get<double>() : std::nan("")});
-    }
+                       fact->number("weight").value_or(std::nan(""))});
     if (fact->name == "backward")
       all[fact->text("model")].push_back({record.at, std::exchange(parts, {})});
     if (fact->name.starts_with("optimizer ")) parts.clear();
@@ -73,9 +70,7 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || fact->name != "terms" || record.at.step != step) continue;
-      const auto weight = fact->values.find("weight");
-      const double is = weight != fact->values.end() && weight->is_number() ? weight->get<double>()
-                                                                            : std::nan("");
+      const double is = fact->number("weight").value_or(std::nan(""));
       any = true;
       all_whole = all_whole && is >= 0.9 && fact->whole("terms").has_value();
       any_divided = any_divided || is <= most;

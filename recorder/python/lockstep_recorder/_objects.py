@@ -69,13 +69,18 @@ class Names:
         return [thing for thing in (reference() for reference, _ in self.known.values()) if thing is not None]
 
 
+def whole_hash(content):
+    """Hashes bytes to a signed number of 64 bits."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
+
+
 def other_generators():
     """The states of the random generators of Python, and of numpy where it is loaded, by their hashes."""
     named = [("python", hash(random.getstate()[1]))]
     if "numpy.random" in sys.modules:
         state = sys.modules["numpy.random"].get_state(legacy=False)["state"]
         content = b"%d" % state["pos"] + state["key"].tobytes() if "key" in state else repr(state).encode()
-        named.append(("numpy", int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)))
+        named.append(("numpy", whole_hash(content)))
     return [(name, torch.tensor([number])) for name, number in named]
 
 

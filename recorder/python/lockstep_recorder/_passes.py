@@ -159,8 +159,8 @@ class Passes:
         model = self.model_of(ddp)
         if model is None:
             return
-        written = model.written_buffers()
-        if written and self.record.is_due(model.parameters()):
+        written = model.written_buffers() if self.record.is_due(model.parameters()) else []
+        if written:
             self.record.digests(model.name, "written", [(name, sample_of(plain_tensor(t), SAMPLE_MOST)) for name, t in written])
         done = self.record.collectives.issue("ddp_buffers", model.group, **sent(model.buffers()))
         _, error = yield

@@ -1,6 +1,5 @@
 """The random numbers with which the worker processes of loaders begin."""
 import functools
-import hashlib
 import mmap
 import os
 import struct
@@ -9,7 +8,7 @@ import torch
 
 from . import _state
 from ._digests import bytes_of
-from ._objects import other_generators
+from ._objects import other_generators, whole_hash
 
 WORKERS_MOST = 64
 PLACE = struct.Struct("<B3qB")  # Written as a worker begins: how many generators, and their states; and which of them its first batch moved.
@@ -17,9 +16,7 @@ board = None  # Memory that this process shares with the workers that it starts 
 
 
 def states():
-    content = bytes_of(torch.get_rng_state())
-    own = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
-    return [("torch", own), *((name, state.item()) for name, state in other_generators())]
+    return [("torch", whole_hash(bytes_of(torch.get_rng_state()))), *((name, state.item()) for name, state in other_generators())]
 
 
 def make_board():

@@ -1,13 +1,23 @@
 """The tests of programs that are right, customary or wrong, of which a class names the recorded ones."""
 
 
-class Programs:
-    """Beside a RecordedCase, whose class records all of these in worlds of two."""
+import os
 
+
+class Programs:
+    """Beside a RecordedCase. All of these are recorded in worlds of two."""
+
+    FILE = ""  # Which has the programs.
+    FURTHER = ()  # NAME:WORLD each, of programs that tests of the class's own judge.
     CLEAN = ()
     CUSTOMS = {}  # Program -> the invariant of which it is a remark, and the pattern.
     # Program -> the invariant that finds its mistake, and the pattern that it names; also what its story says, if it alone fails.
     MISTAKES = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.record("lockstep " + cls.__name__.lower() + " ", os.path.join("habits", cls.FILE),
+                   [name + ":2" for name in (*cls.CLEAN, *cls.CUSTOMS, *cls.MISTAKES)] + list(cls.FURTHER))
 
     def test_right_programs_are_clean_without_a_remark(self):
         for name in self.CLEAN:

@@ -39,10 +39,7 @@ MISTAKES = {
 
 class Averages(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
-
-    @classmethod
-    def setUpClass(cls):
-        cls.record("lockstep averages ", os.path.join("habits", "programs_of_averages.py"), [name + ":2" for name in (*CLEAN, *CUSTOMS, *MISTAKES)])
+    FILE = "programs_of_averages.py"
 
 
 if __name__ == "__main__":

@@ -46,12 +46,8 @@ RESUMED = {
 
 class Habits(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
-
-    @classmethod
-    def setUpClass(cls):
-        alone = [name + ":2" for name in (*CLEAN, *MISTAKES, *CUSTOMS, "first_part")]
-        cls.record("lockstep habits ", os.path.join("habits", "programs_of_habits.py"),
-                   alone + ["%s:%d" % (name, world) for name, (worlds, _) in RESUMED.items() for world in worlds])
+    FILE = "programs_of_habits.py"
+    FURTHER = "first_part:2", *(f"{name}:{world}" for name, (worlds, _) in RESUMED.items() for world in worlds)
 
     def test_the_exception_after_a_layer_was_replaced_has_its_cause(self):
         _, results = self.judge("replaced-2", statuses=(1,))

@@ -40,11 +40,8 @@ MISTAKES = {
 
 class States(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
-
-    @classmethod
-    def setUpClass(cls):
-        cls.record("lockstep states ", os.path.join("habits", "programs_of_states.py"),
-                   [name + ":2" for name in (*CLEAN, *CUSTOMS, *MISTAKES, "average_before", "average_after", "average_begun_anew")])
+    FILE = "programs_of_states.py"
+    FURTHER = "average_before:2", "average_after:2", "average_begun_anew:2"
 
     def test_an_average_of_weights_is_continued(self):
         for name, expected in (("average_after", []), ("average_begun_anew", ["average_lost"])):
