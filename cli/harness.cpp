@@ -14,7 +14,7 @@ namespace {
 bool offers_nothing(const Subject& subject) {
   return !subject.wrap && !subject.shard && !subject.sync_batch_norm && !subject.norm_layers &&
          !subject.averaged_sgd && !subject.sharded_optimizer && !subject.checkpoints &&
-         !subject.collective && !subject.random_split;
+         !subject.collective && !subject.print_on_rank_0 && !subject.random_split;
 }
 
 // Why these cannot be judged; empty: they can.

@@ -73,7 +73,7 @@ void tell_of_cut_off(const std::filesystem::path& out, const std::string& progra
 int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
   auto draw = draw_options_of(flags.jobs);
   const auto tiers = words("--tier", tiers_of(flags.jobs), names_of_tiers());
-  draw.schedules = std::any_of(tiers.begin(), tiers.end(), [](const std::string& tier) {
+  draw.schedules = draw.lags = std::any_of(tiers.begin(), tiers.end(), [](const std::string& tier) {
     return find_tier(tier)->is_deterministic;
   });
   for (const auto& backend : words("--backend", flags.jobs.backends, names_of(known.backends)))

@@ -4,6 +4,7 @@
 #include "ddp/comm/program_rendezvous.h"
 #include "ddp/errors.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,15 +34,20 @@ std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>&
   Communicator whole(group, timeout);
   const auto store = group->getStore();
   if (!store) return split(whole, "the program's collectives", store);  // which throws
+  const auto failed = [&](const std::exception& error, std::chrono::milliseconds waited) {
+    return CommunicationError(whole.rank(), call, -1, std::max(waited, elapsed_since(start)),
+                              first_line(error) + "; every rank of the group makes this call");
+  };
   try {
     ProgramRendezvous ranks(*store, whole.rank(), whole.world_size());
     const std::string attempt = ranks.attempt(start + whole.timeout());
     return split(whole, "the program's collectives " + attempt, store);
   } catch (const Error&) {
     throw;
+  } catch (const RanksMissing& missing) {
+    throw failed(missing, whole.timeout());  // in a simulated world no time passes on the clock
   } catch (const std::exception& error) {
-    throw CommunicationError(whole.rank(), call, -1, elapsed_since(start),
-                             first_line(error) + "; every rank of the group makes this call");
+    throw failed(error, {});
   }
 }
 

@@ -3,7 +3,6 @@
 #include "ddp/base/disagreement.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace lockstep {
 
@@ -99,8 +98,8 @@ void ProgramRendezvous::name_the_missing(const std::function<bool(int rank)>& ha
   std::vector<int> came, absent;
   for (int rank = 0; rank < world_size_; ++rank)
     (rank == rank_ || has_come(rank) ? came : absent).push_back(rank);
-  throw std::runtime_error("these ranks did not come: " + listed(absent) +
-                           " (these did: " + listed(came) + ")");
+  throw RanksMissing("these ranks did not come: " + listed(absent) +
+                     " (these did: " + listed(came) + ")");
 }
 
 std::string ProgramRendezvous::attempt(Deadline deadline) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace lockstep {
 // seen the same state. A rank that gives up ends that attempt for the others too: they wait for its
 // next call. So the next collective of all ranks works, whichever calls have failed before.
 
+// Thrown at a deadline: "these ranks did not come: 1 (these did: 0)".
+class RanksMissing : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // One rank's call among those of its group. The destructor leaves.
 class ProgramRendezvous {
  public:
@@ -29,9 +36,8 @@ class ProgramRendezvous {
   ProgramRendezvous(const ProgramRendezvous&) = delete;
   ProgramRendezvous& operator=(const ProgramRendezvous&) = delete;
 
-  // Returns the attempt's name, equal on all ranks and never used before. Collective; blocks. At
-  // the deadline it throws std::runtime_error, "these ranks did not come: 1 (these did: 0)"; what
-  // the store throws.
+  // Returns the attempt's name, equal on all ranks and never used before. Collective; blocks.
+  // Throws RanksMissing at the deadline, and what the store throws.
   std::string attempt(Deadline deadline);
 
  private:

@@ -27,7 +27,11 @@ constexpr uint64_t kDrawWorld = 1;
 constexpr uint64_t kDrawSchedule = 2;
 constexpr uint64_t kDrawLate = 3;
 constexpr uint64_t kDrawSwarm = 4;
-constexpr int kCasesPerLateOne = 4;
+constexpr uint64_t kDrawLag = 5;
+constexpr uint64_t kCasesPerLag = 6;
+constexpr int kCollectivesBeforeLag = 24;
+constexpr int kLagMs = 101;
+constexpr uint64_t kCasesPerLateOne = 4;
 constexpr int kLateByMs =
     10;  // a host issues a step's kernels in less, also where ranks share a GPU
 
@@ -70,6 +74,7 @@ class Draws {
   // Adds how the case runs.
   Case completed(Case c, int number) const {
     if (options_.schedules) c = scheduled(std::move(c), number);
+    if (options_.lags) c = with_lag(std::move(c), number);
     if (options_.late_results) c = with_late_results(std::move(c), number);
     return c;
   }
@@ -123,13 +128,24 @@ class Draws {
 
   // Late results of one rank are enough: no rank has the sum before all have contributed.
   Case with_late_results(Case c, int number) const {
-    const auto drawn = bits(kDrawLate, number);
+    return with_injection(std::move(c), bits(kDrawLate, number), kCasesPerLateOne,
+                          {.kind = InjectionKind::late, .collective = 0, .amount = kLateByMs});
+  }
+
+  Case with_lag(Case c, int number) const {
+    const auto drawn = bits(kDrawLag, number);
+    return with_injection(std::move(c), drawn, kCasesPerLag,
+                          {.kind = InjectionKind::delay,
+                           .collective = static_cast<int>((drawn >> 32) % kCollectivesBeforeLag),
+                           .amount = kLagMs});
+  }
+
+  // In one case of so many without injections, in a drawn rank.
+  Case with_injection(Case c, uint64_t drawn, uint64_t cases, Injection injection) const {
     const auto world = world_of(c);
-    if (!world.injections.empty() || drawn % kCasesPerLateOne != 0) return c;
-    const auto rank =
-        static_cast<int>(drawn / kCasesPerLateOne % static_cast<uint64_t>(world.size));
-    c.value["world"]["injections"] = Json::array({to_json(Injection{
-        .kind = InjectionKind::late, .rank = rank, .collective = 0, .amount = kLateByMs})});
+    if (!world.injections.empty() || drawn % cases != 0) return c;
+    injection.rank = static_cast<int>(drawn / cases % static_cast<uint64_t>(world.size));
+    c.value["world"]["injections"] = Json::array({to_json(injection)});
     return fixed(c);
   }
 

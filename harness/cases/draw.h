@@ -37,6 +37,10 @@ struct DrawOptions {
   // reductions of their own. Other worlds ignore it.
   bool schedules = false;
 
+  // In one drawn case in six without injections a rank stands still for a tenth of a second before
+  // one of its first collectives: as long as ranks wait before they look for a peer's error.
+  bool lags = false;
+
   // Results of one drawn case in four without injections arrive late on a device (base/case.h).
   // Other worlds ignore it.
   bool late_results = false;

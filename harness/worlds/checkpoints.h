@@ -31,13 +31,16 @@ struct KeptCheckpoints {
   bool is_best = false;
 };
 
-// Both are collective over `group`, whose ranks see one file of that path.
+// Both are collective over `group`, whose ranks see one file of that path. They wait for a rank at
+// most `timeout_ms`; nothing: as long as the group says.
 struct Checkpoints {
   using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
   std::function<void(const std::string& path, const Group& group, const TrainingState& state,
-                     const KeptCheckpoints& kept)>
+                     const KeptCheckpoints& kept, std::optional<int64_t> timeout_ms)>
       save;
-  std::function<void(const std::string& path, const Group& group, const TrainingState& state)> load;
+  std::function<void(const std::string& path, const Group& group, const TrainingState& state,
+                     std::optional<int64_t> timeout_ms)>
+      load;
 };
 
 }  // namespace lockstep

@@ -27,6 +27,9 @@ struct FurtherOptions {
   // It changes nothing that a rank observes, so a subject without it may ignore it where all ranks
   // have the same.
   int64_t broadcast_cap_bytes = 0;
+  // After its first passes a replica times one in so many; 0: the subject's own number. A subject
+  // that keeps no log may ignore it.
+  int timed_passes = 0;
   // Some rank has options that not every subject has: one without them throws Unsupported on all.
   bool on_some_rank = false;
   auto operator<=>(const FurtherOptions&) const = default;
@@ -179,6 +182,7 @@ struct WrapOptions {
 inline bool has_further(const WrapOptions& options) {
   auto further = options.further;
   if (!further.on_some_rank) further.broadcast_cap_bytes = 0;
+  further.timed_passes = 0;
   return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
          !options.ignored.empty() || options.hook || options.local_sgd ||
          !options.delayed.empty() || !options.delayed_until.empty() ||

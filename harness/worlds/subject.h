@@ -76,6 +76,7 @@ struct ReplicaLog {
   std::map<std::string, bool> switches;  // the options that are on or off, and has_sync_bn
   std::vector<std::string> dtypes;       // of the gradients
   std::string comm_hook;
+  std::string error;  // of the last pass that failed
   int64_t timed_iterations = 0;
   // In nanoseconds, of the last timed pass and on average: forward, backward, communication, and
   // communication while autograd runs.
@@ -230,8 +231,9 @@ struct NormLayers {
   std::function<Module(int64_t axes, const torch::nn::BatchNormOptions&)> layer;
   // The forward of such a layer, of LibTorch's, and of what a conversion made of either.
   std::function<at::Tensor(torch::nn::Module&, const at::Tensor& input)> forward;
-  // Local. Each returns the model.
-  std::function<Module(const Module&, const Group&)> convert;
+  // Local. Each returns the model. The layers wait for a rank at most `timeout_ms`; nothing: as
+  // long as the group says.
+  std::function<Module(const Module&, const Group&, std::optional<int64_t> timeout_ms)> convert;
   std::function<Module(const Module&)> revert;
 };
 
@@ -258,6 +260,8 @@ struct Subject {
   // Collective over `group`. Returns what a gather returns, in rank order; otherwise nothing.
   std::function<std::vector<at::Tensor>(const ProgramCollective&, const Group& group)> collective =
       nullptr;
+  // Local. Prints a line on rank 0 of the group, and nothing on the others.
+  std::function<void(const std::string& line, const Group& group)> print_on_rank_0 = nullptr;
   // Local. Parts of 0, 1, ..., size - 1 in random order, by their shares, of sum 1.
   std::function<std::vector<std::vector<int64_t>>(int64_t size, const std::vector<double>& shares,
                                                   uint64_t seed)>

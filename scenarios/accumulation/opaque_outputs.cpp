@@ -14,6 +14,7 @@
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -23,6 +24,8 @@
 
 namespace lockstep::scenarios::accumulation_opaque_outputs {
 namespace {
+
+constexpr const char* kWarnings = "warnings";
 
 // Forwards are `opaque` or `seen`, in no_sync `opaque_local` or `seen_local`, or
 // `without_gradients`. Backwards are of the `oldest` or the `newest` forward that had none yet, or
@@ -117,6 +120,7 @@ at::Tensor run_forward(Act kind, const at::Tensor& input, Replica& replica) {
 }
 
 void program(const Opaque& c, RankContext& here) {
+  const Warnings warnings;
   const auto model = std::make_shared<Product>();
   const auto replica = wrap(here, model, c.options);
   const auto acts = acts_of(c);
@@ -135,6 +139,9 @@ void program(const Opaque& c, RankContext& here) {
     replica->backward(loss);
     here.enter(backwards++, "after backward");
     here.record("weight", gradient_or_nothing(model->parameters().front()));
+    // A device's passes run on a thread of their own.
+    const auto count = here.device().is_cpu() ? warnings.received().size() : 0;
+    here.record(kWarnings, std::vector<int64_t>{static_cast<int64_t>(count)});
   }
 }
 
@@ -152,6 +159,36 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
   return equal(
       "The last forward must decide about the next backward whose outputs cannot be seen, once",
       rows);
+}
+
+// A pass past the replica cannot be told from that of a forward whose outputs were not seen.
+Findings nobody_is_warned_in_vain(const Opaque& c, const History& h) {
+  const auto acts = acts_of(c);
+  std::vector<int64_t> before(static_cast<size_t>(c.world.size), 0);
+  bool sees_all = true;
+  int backwards = 0;
+  for (const auto& step : steps_of(c)) {
+    if (!step.is_backward) {
+      // One without gradients has no outputs that a pass could go through.
+      const auto kind = acts[step.graph];
+      sees_all = sees_all && kind != Act::opaque && kind != Act::opaque_local;
+      continue;
+    }
+    const Moment at{backwards, "after backward"};
+    const auto row = h.row(at, kWarnings);
+    for (size_t rank = 0; rank < before.size(); ++rank) {
+      const auto count = as_integers(row.by_rank[rank]).front();
+      if (!sees_all && count > before[rank])
+        return {
+            {"A rank must not warn of a pass past its replica once it cannot see all outputs",
+             "warned_in_vain",
+             {at, kWarnings},
+             "rank " + std::to_string(rank) + " warned in backward " + std::to_string(backwards)}};
+      before[rank] = count;
+    }
+    ++backwards;
+  }
+  return {};
 }
 
 std::string why_outputs_must_be_seen(const Opaque& c) {
@@ -219,14 +256,15 @@ Scenario opaque_outputs_decide_once() {
                      "of two",
       .usual_mistake = "letting a forward decide about every backward until the next one.",
       .tags = {"accumulation"},
-      .must_catch = {"last_forward_decides_twice", "forward_without_gradients_is_not_the_last"},
+      .must_catch = {"bare_pass_is_told_of_though_outputs_are_opaque", "last_forward_decides_twice",
+                     "forward_without_gradients_is_not_the_last"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .precondition = why_outputs_must_be_seen,
       .program = program,
-      .checks = {the_last_forward_decides_once},
+      .checks = {the_last_forward_decides_once, nobody_is_warned_in_vain},
       .labels = {{"four ranks", 0.15, [](const Opaque& c) { return c.world.size == 4; }},
                  {"a pass of the bare module that stays local", 0.2,
                   [](const Opaque& c) {

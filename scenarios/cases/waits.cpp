@@ -32,7 +32,9 @@ void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankCon
   while (here.rank() != late && !host_waits(here) && error.empty() &&
          std::chrono::steady_clock::now() < end)
     error = error_of(once);
-  if (here.rank() != late) here.store()->set(key(here.rank()), std::string("yes"));
+  // A rank that ended before the late one came would leave its own collective behind.
+  here.store()->set(key(here.rank()), std::string("yes"));
+  here.store()->wait({key(late)});
   int64_t waited = 0;  // as the error says
   std::smatch found;
   if (std::regex_search(error, found, std::regex("failed after ([0-9]+) ms")))
@@ -42,7 +44,16 @@ void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankCon
 }
 
 Findings gave_up_in_time(const char* rule, const Moment& at, const History& h) {
-  return equal(rule, {{.row = h.row(at, kGaveUp), .expected = {int64_values({1})}}});
+  const auto row = h.row(at, kGaveUp);
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+    if (as_integers(row.by_rank[rank]).front() == 0)
+      return {{rule,
+               "did_not_wait_so_long",
+               {at, "rank " + std::to_string(rank)},
+               "rank " + std::to_string(rank) +
+                   " did not give up once its timeout had passed, but before, later, or not at "
+                   "all"}};
+  return {};
 }
 
 }  // namespace lockstep::scenarios

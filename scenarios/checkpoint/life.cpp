@@ -98,6 +98,10 @@ int steps_loaded(const Resumed& c) {
   return c.loads_best ? best_save(c) : last_save(c) - age(c);
 }
 
+int late_rank(const Resumed& c) {
+  return c.late_rank < 0 || c.world.size == 1 ? -1 : c.late_rank % c.world.size;
+}
+
 std::vector<std::string> recorded_names(const Resumed& c) {
   std::vector<std::string> names{kProgress, kSamples, kMask, kRate, kUpdates};
   for (size_t p = 0; p < parameter_count(c); ++p) names.push_back("w" + std::to_string(p));

@@ -27,7 +27,11 @@ struct Resumed {
   int count_log2 = 0;
   int prefetched = 0;           // so many samples are drawn ahead when it is saved
   bool two_generators = false;  // the mask takes numbers from another one too
-  bool wraps_first = false;     // before the checkpoint is loaded, not after it
+  // At last this rank, modulo the world's size, saves, or loads, only once its peers have given up
+  // waiting for it, as the timeout of that call says; -1: none.
+  int late_rank = -1;
+  bool late_to_load = false;
+  bool wraps_first = false;  // before the checkpoint is loaded, not after it
   bool broadcast_buffers = true;
   bool shuffle = false;
   int64_t length = 2;         // samples of the dataset
@@ -55,6 +59,8 @@ struct Resumed {
                       field("count_log2", &Resumed::count_log2, between(0, 53)),
                       field("prefetched", &Resumed::prefetched, between(0, 1000)),
                       field("two_generators", &Resumed::two_generators),
+                      field("late_rank", &Resumed::late_rank, between(-1, 63)),
+                      field("late_to_load", &Resumed::late_to_load),
                       field("wraps_first", &Resumed::wraps_first),
                       field("broadcast_buffers", &Resumed::broadcast_buffers),
                       field("shuffle", &Resumed::shuffle),
@@ -79,6 +85,8 @@ int64_t first_count(const Resumed& c);
 
 // The number of steps that the loaded checkpoint has seen.
 int steps_loaded(const Resumed& c);
+
+int late_rank(const Resumed& c);  // the rank; -1: none
 
 // The names of the records of a step.
 constexpr const char *kSamples = "samples", *kMask = "mask", *kCount = "count", *kSeen = "seen",

@@ -13,41 +13,17 @@
 #include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/checkpoint/files.h"
 #include "scenarios/checkpoint/life.h"
 
 #include <torch/torch.h>
-
-#include <filesystem>
 
 namespace lockstep::scenarios::checkpoint_resume_is_going_on {
 namespace {
 
 using namespace checkpoint;
 
-constexpr const char *kStraight = "never stopped", *kResumed = "resumed", *kFiles = "files";
-constexpr int kOldest = 9;
-
-// One file for all ranks.
-std::string path_of(RankContext& here) {
-  if (here.rank() == 0) here.store()->set("folder of checkpoints", here.scratch().string());
-  return here.store()->get_to_str("folder of checkpoints") + "/training.pt";
-}
-
-// The files that are there of those that a path may have beside it, and how many files in all.
-std::vector<int64_t> files_of(const std::string& path) {
-  std::vector<int64_t> out;
-  const auto add = [&](const std::string& suffix) {
-    out.push_back(std::filesystem::exists(path + suffix) ? 1 : 0);
-  };
-  for (const auto* suffix : {"", ".best", ".partial"}) add(suffix);
-  for (int age = 1; age <= kOldest; ++age) add("." + std::to_string(age));
-  const auto folder = std::filesystem::path(path).parent_path();
-  int64_t count = 0;
-  for (const auto& each : std::filesystem::directory_iterator(folder))
-    count += each.path().string().starts_with(path) ? 1 : 0;
-  out.push_back(count);
-  return out;
-}
+constexpr const char *kStraight = "never stopped", *kResumed = "resumed";
 
 void program(const Resumed& c, RankContext& here) {
   const auto& files = checkpoints(here);
@@ -61,19 +37,19 @@ void program(const Resumed& c, RankContext& here) {
       life.prefetch();
       here.enter(made, "save");
       files.save(path, here.group(), life.state(),
-                 {.keep_last = kept(c), .is_best = made == best_save(c)});
+                 {.keep_last = kept(c), .is_best = made == best_save(c)}, {});
     }
-    here.enter(c.steps, kFiles);
-    here.record(kFiles, files_of(path));
+    record_files(c, here, path);
   }
   Life life(c, here, Objects::others);
   if (c.wraps_first) life.wrap();
   here.enter(steps_loaded(c), "load");
   const auto which = c.loads_best ? ".best" : age(c) > 0 ? "." + std::to_string(age(c)) : "";
-  files.load(path + which, here.group(), life.state());
+  files.load(path + which, here.group(), life.state(), {});
   life.begin();
   if (!c.wraps_first) life.wrap();
   for (int made = steps_loaded(c); made < c.steps; ++made) life.step(kResumed);
+  if (late_rank(c) >= 0) wait_for_the_late_rank(c, here, path);
 }
 
 // Rank 0's buffers are saved: without broadcasts every other rank has lost its own.
@@ -147,14 +123,6 @@ Findings resumed_is_straight(const Resumed& c, const History& h) {
   return out;
 }
 
-Findings files_are_those_to_keep(const Resumed& c, const History& h) {
-  std::vector<int64_t> right{1, 1, 0};
-  for (int age = 1; age <= kOldest; ++age) right.push_back(age < kept(c) ? 1 : 0);
-  right.push_back(kept(c) + 1);
-  return equal("The files that are kept must be those that were asked for, and no other",
-               {{.row = h.row({c.steps, kFiles}, kFiles), .expected = {int64_values(right)}}});
-}
-
 // Otherwise a file of one rank's numbers would do for all.
 Findings ranks_have_masks_of_their_own(const Resumed& c, const History& h) {
   for (int step = 1; step <= c.steps; ++step) {
@@ -185,6 +153,8 @@ std::vector<Resumed> every_small_one() {
                        .batch_size = 2,
                        .sizes = {3, 1},
                        .seed = 1});
+  for (const bool late_to_load : {false, true})
+    all.push_back({.world = {.size = 2}, .late_rank = 1, .late_to_load = late_to_load, .seed = 1});
   return all;
 }
 
@@ -213,7 +183,10 @@ rc::Gen<Resumed> cases() {
       set(&Resumed::count_log2, element(0, 0, 0, 24, 24, 31, 32, 52, 53)),
       set(&Resumed::prefetched, element(0, 0, 1, 3)),
       set(&Resumed::two_generators, arbitrary<bool>()),
-      set(&Resumed::halves_rate, arbitrary<bool>()), set(&Resumed::wraps_first, arbitrary<bool>()),
+      set(&Resumed::late_rank,
+          rc::gen::weightedOneOf<int>({{5, rc::gen::just(-1)}, {1, inRange(0, 4)}})),
+      set(&Resumed::late_to_load, arbitrary<bool>()), set(&Resumed::halves_rate, arbitrary<bool>()),
+      set(&Resumed::wraps_first, arbitrary<bool>()),
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
       set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
       set(&Resumed::batch_size, inRange<int64_t>(1, 4)),
@@ -236,7 +209,9 @@ Scenario resume_is_going_on() {
                "stopped.",
       .in_full =
           "A training whose model, optimizer, sampler, progress and generators were saved and "
-          "loaded into new objects goes on with the bits of the one that never stopped.",
+          "loaded into new objects goes on with the bits of the one that never stopped; the files "
+          "that are kept are the newest and the best; and both calls wait for a rank as long as "
+          "their own timeouts say.",
       .exactness = "bit-equal",
       .source = "PyTorch's DDP tutorial, save and load checkpoints; docs/ddp.md",
       .not_covered = "files of PyTorch's, files that are torn or missing, worlds of another size, "
@@ -248,16 +223,18 @@ Scenario resume_is_going_on() {
                      "checkpoint_keeps_one_more", "checkpoint_loads_the_first_generator_alone",
                      "checkpoint_places_count_within_groups", "checkpoint_rounds_counts_of_updates",
                      "checkpoint_samples_used_ignored", "checkpoint_states_end_at_a_gap",
-                     "every_rank_loads_the_generators_of_rank_zero", "loaded_options_are_dropped",
+                     "every_rank_loads_the_generators_of_rank_zero",
+                     "load_waits_as_long_as_its_group", "loaded_options_are_dropped",
                      "loaded_sampler_begins_its_epoch_anew",
                      "loaded_state_of_the_optimizer_counts_from_zero",
-                     "older_checkpoints_shift_by_two"},
+                     "older_checkpoints_shift_by_two", "save_waits_as_long_as_its_group"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {ranks_have_masks_of_their_own, resumed_is_straight, files_are_those_to_keep},
+      .checks = {ranks_have_masks_of_their_own, resumed_is_straight, files_are_those_to_keep,
+                 each_file_holds_its_step, calls_end_in_time},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Resumed>},
                  {"a checkpoint within an epoch", 0.25, loads_in_an_epoch},
                  {"a checkpoint that is not the newest", 0.2,
@@ -274,6 +251,8 @@ Scenario resume_is_going_on() {
                   [](const Resumed& c) { return c.count_log2 == 24 || c.count_log2 >= 52; }},
                  {"older files that are dropped", 0.05,
                   [](const Resumed& c) { return kept(c) < saves(c); }},
+                 {"a rank that its peers do not wait for", 0.02,
+                  [](const Resumed& c) { return late_rank(c) >= 0; }},
                  {"two generators", 0.15, [](const Resumed& c) { return c.two_generators; }},
                  {"an optimizer with state", 0.5,
                   [](const Resumed& c) { return c.optimizer != OptimizerKind::sgd; }}},

@@ -109,7 +109,7 @@ Act saved(RankContext& here, Argument argument) {
          .epoch = &epoch,
          .step = &step,
          .generators = {}},
-        {.keep_last = is(Argument::keep_last) ? 2 : 1, .is_best = is(Argument::is_best)});
+        {.keep_last = is(Argument::keep_last) ? 2 : 1, .is_best = is(Argument::is_best)}, {});
   };
 }
 

@@ -13,8 +13,9 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/waits.h"
 #include "scenarios/collectives/called.h"
+#include "scenarios/collectives/late_rank.h"
+#include "scenarios/collectives/printed.h"
 
 #include <torch/torch.h>
 
@@ -25,9 +26,6 @@ namespace {
 
 using namespace collectives;
 
-constexpr const char* kLate = "after the late rank";
-constexpr int64_t kTimeoutMs = 400;
-
 // The same values in the layout of the case, on the device of the rank.
 at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device& device) {
   const auto options = values.options().device(device);
@@ -36,27 +34,6 @@ at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device
     out = at::zeros({call.rows, 2 * kColumns}, options).slice(1, 0, {}, 2);
   if (call.layout == Layout::transposed) out = at::zeros({kColumns, call.rows}, options).t();
   return out.copy_(values);
-}
-
-int late_rank(const Called& c) {
-  return c.late < 0 || c.world.size == 1 ? -1 : c.late % c.world.size;
-}
-
-void wait_for_the_late_rank(const Called& c, RankContext& here) {
-  refuse_where_the_simulation_waits(here, "the end of its timeout");
-  const auto kind = calls_of(c).back().kind;
-  here.enter(static_cast<int>(calls_of(c).size()), kLate);
-  const auto call = [&](const auto& wait) {
-    ProgramCollective sent{.kind = kind,
-                           .tensor = at::ones({1}, at::TensorOptions().device(here.device())),
-                           .parts = {},
-                           .timeout_ms = kTimeoutMs,
-                           .beforehand = wait};
-    if (kind == CollectiveKind::scatter && here.rank() == 0)
-      sent.parts.assign(static_cast<size_t>(here.size()), sent.tensor);
-    collective(here, sent);
-  };
-  record_wait_for(late_rank(c), kTimeoutMs, call, here);
 }
 
 void program(const Called& c, RankContext& here) {
@@ -72,6 +49,7 @@ void program(const Called& c, RankContext& here) {
   for (size_t number = 0; number < calls.size(); ++number) {
     const Call& call = calls[number];
     here.enter(static_cast<int>(number), word_of(call.kind));
+    if (number == 0) print_a_line(here);
     ProgramCollective sent{.kind = call.kind,
                            .tensor = laid_out(given(c, number, here.rank()), call, here.device()),
                            .reduction = call.reduction,
@@ -117,12 +95,6 @@ Findings gathers_return_all_tensors(const Called& c, const History& h) {
            .expected = expected_gathers(c, number)});
   return equal("A gather must return every rank's tensor, in rank order, to those that receive",
                rows);
-}
-
-Findings calls_end_in_time(const Called& c, const History& h) {
-  if (late_rank(c) < 0) return {};
-  return gave_up_in_time("A call must wait for a late rank as long as its own timeout says",
-                         {static_cast<int>(calls_of(c).size()), kLate}, h);
 }
 
 // A rank that passed it alone would have sent nothing.
@@ -222,7 +194,7 @@ Scenario give_what_their_names_say() {
           "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
           "rank what their names say, in its own tensor, and leave the others' alone; a barrier "
           "waits; and a group of some ranks does so for these. A call waits as long as its own "
-          "timeout says.",
+          "timeout says. A line is printed on rank 0 alone.",
       .exactness = "bit-equal",
       .source = "torch.distributed; train/collectives.h",
       .not_covered = "ranks that disagree",
@@ -230,7 +202,7 @@ Scenario give_what_their_names_say() {
       .tags = {"core", "collectives"},
       .must_catch = {"barrier_passes_alone", "broadcast_of_a_program_from_rank_zero",
                      "call_waits_as_long_as_its_group", "complex_reduce_writes_everywhere",
-                     "exclusive_or_taken_for_or", "gather_in_another_order",
+                     "every_rank_prints", "exclusive_or_taken_for_or", "gather_in_another_order",
                      "new_group_takes_the_order_given", "received_into_a_copy",
                      "reduce_writes_everywhere"},
       .draws = 80,
@@ -240,7 +212,7 @@ Scenario give_what_their_names_say() {
       .precondition = why_not_called,
       .program = program,
       .checks = {tensors_hold_what_was_received, gathers_return_all_tensors, barriers_wait,
-                 calls_end_in_time},
+                 calls_end_in_time, rank_zero_alone_prints},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Called>},
                  {"a root that is not rank 0", 0.35,
                   [](const Called& c) { return has_call(c, has_another_root); }},

@@ -93,6 +93,7 @@ struct Erring {
   bool order_by_rank = false;    // rank r runs parameter r first
   bool buffer = false;           // one that each forward counts
   bool embedding = false;        // each forward begins with one, whose gradients are sparse
+  bool hook = false;             // a communication hook averages, the plain one
   WrapOptions options;
   Dtype dtype = Dtype::float32;
   uint64_t seed = 0;
@@ -109,6 +110,7 @@ struct Erring {
                       field("order_by_rank", &Erring::order_by_rank),
                       field("buffer", &Erring::buffer),
                       field("embedding", &Erring::embedding),
+                      field("hook", &Erring::hook),
                       field("options", &Erring::options),
                       field("dtype", &Erring::dtype, kSingleOrDouble, Cost::numbers),
                       field("seed", &Erring::seed, {}, Cost::numbers)};

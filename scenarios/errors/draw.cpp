@@ -80,6 +80,7 @@ rc::Gen<Erring> trainings() {
               {{2, Clears::none}, {1, Clears::zero}, {2, Clears::own}, {2, Clears::nothing}})),
       set(&Erring::order_by_rank), set(&Erring::buffer),
       set(&Erring::embedding, weightedElement<bool>({{3, false}, {2, true}})),
+      set(&Erring::hook, weightedElement<bool>({{3, false}, {1, true}})),
       set(&Erring::options, wrap_options()),
       set(&Erring::dtype, weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),
       set(&Erring::seed, inRange<uint64_t>(0, 1 << 20)));

@@ -200,6 +200,29 @@ Findings ranks_receive_one_error(const Erring& c, const History& h) {
   return {};
 }
 
+Findings the_log_has_the_error(const Erring& c, const History& h) {
+  const auto steps = followed(c, h);
+  std::vector<std::string> last(static_cast<size_t>(c.world.size));  // what the log had before
+  for (int s = 0; s < c.steps; ++s) {
+    if (as_integers(h.row({s, kAfter}, kHasLog).by_rank.front()).front() == 0) return {};
+    const auto received = sentences_of(h, s), logged = h.row({s, kAfter}, kErrorInLog);
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      const auto sentence = sentence_in(received, rank), in_log = sentence_in(logged, rank);
+      const bool is_of_a_pass =
+          steps[static_cast<size_t>(s)].errors[r].kind == ExpectedError::Kind::unfinished;
+      const auto expected = sentence.empty() ? last[r] : sentence;
+      last[r] = in_log;
+      if ((!sentence.empty() && !is_of_a_pass) || in_log == expected) continue;
+      return {{"A replica's log must have the error of the last pass that failed",
+               in_log.empty() ? "not_logged" : "logged_another_error", "step " + std::to_string(s),
+               "rank " + std::to_string(rank) + " has '" + in_log + "' in its log, expected '" +
+                   expected + "'"}};
+    }
+  }
+  return {};
+}
+
 Findings later_calls_fail(const Erring& c, const History& h) {
   const int step = c.mistake.step % c.steps;
   if (!begins_anew(c)) return {};

@@ -17,6 +17,9 @@ Findings every_rank_receives_its_error(const Erring& c, const History& h);
 // Ranks receive the same sentence, but for the one that threw and for errors of communication.
 Findings ranks_receive_one_error(const Erring& c, const History& h);
 
+// A replica's log names the error of its last pass that could not be averaged, and no other.
+Findings the_log_has_the_error(const Erring& c, const History& h);
+
 // After an error that ended the training each later call fails too, at once and alone, but for
 // those that need no peer.
 Findings later_calls_fail(const Erring& c, const History& h);

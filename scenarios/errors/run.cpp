@@ -34,6 +34,7 @@ bool is_late(const std::string& sentence) {
 WrapOptions options_of(const Erring& c) {
   auto options = c.options;
   if (c.mistake.kind == MistakeKind::late) options.further.timeout_ms = kTimeoutMs;
+  if (c.hook) options.hook = HookOptions();
   return options;
 }
 
@@ -66,6 +67,9 @@ class Runner {
     here_.record(kLate, std::vector<int64_t>{is_late(error) ? 1 : 0});
     error = without_times(error);
     record_sentence(here_, kError, error);
+    const auto log = replica_->log();
+    record_sentence(here_, kErrorInLog, log ? without_times(log->error) : "");
+    here_.record(kHasLog, std::vector<int64_t>{log.has_value()});
     record_gradients();
     if (is_step_of_end(step)) attempt(step);
     recover(step, /*pass_ended_training=*/is_flag_late && !error.empty());

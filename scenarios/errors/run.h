@@ -11,7 +11,8 @@ namespace lockstep::scenarios::errors {
 // the pass could end before the rank knew of its peers' errors, and for each parameter its
 // gradient: float64, without elements where there is none.
 inline constexpr const char *kAfter = "after", *kError = "error", *kLate = "late",
-                            *kFlagIsLate = "flag is late";
+                            *kFlagIsLate = "flag is late", *kErrorInLog = "error in the log",
+                            *kHasLog = "has a log";
 
 // And after an error that ended the training "attempt 0", ..., the sentences of later calls.
 std::string name_of_attempt(size_t number);

@@ -92,7 +92,7 @@ struct Rank {
                          .parts = {}});
     if (what == Act::check) replica_->check_equal(/*with_buffers=*/true);
     if (what == Act::save) save();
-    if (what == Act::load && is_saved_) checkpoints(here_).load(path_, here_.group(), state());
+    if (what == Act::load && is_saved_) checkpoints(here_).load(path_, here_.group(), state(), {});
   }
 
  private:
@@ -125,7 +125,7 @@ struct Rank {
   }
   TrainingState state() { return {.model = model_.get(), .sampler = sampler_.get()}; }
   void save() {
-    checkpoints(here_).save(path_, here_.group(), state(), {});
+    checkpoints(here_).save(path_, here_.group(), state(), {}, {});
     is_saved_ = true;
   }
 

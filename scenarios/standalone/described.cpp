@@ -91,7 +91,7 @@ std::string checkpoint_in_words(const Json& value) {
          (value.at("loads_best").get<bool>() ? "best checkpoint"
           : age == 0                         ? "newest checkpoint"
                      : "checkpoint " + std::to_string(age) + " before the newest") +
-         " into new objects and goes on";
+         " into new objects and goes on" + late_rank_in_words(value, "late_rank");
 }
 
 std::string calls_in_words(const Json& value) {
@@ -103,7 +103,8 @@ std::string calls_in_words(const Json& value) {
                     call.at("dtype").get<std::string>() +
                     (reduces ? " (" + call.at("reduction").get<std::string>() + ")" : ""));
   }
-  return "calls " + (parts.empty() ? "all_reduce" : in_order(parts));
+  return "calls " + (parts.empty() ? "all_reduce" : in_order(parts)) +
+         late_rank_in_words(value, "late");
 }
 
 std::string disagreement_in_words(const Json& value) {

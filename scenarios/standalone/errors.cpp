@@ -150,9 +150,9 @@ Python lacking(const Json& value) {
     throw NotWritten("cases with calls after the end are not written as programs yet");
   if (mistake != "none" && mistake != "throw_in_backward" && mistake != "throw_in_forward")
     throw NotWritten("cases with the mistake '" + mistake + "' are not written as programs yet");
-  if (c.at("embedding").get<bool>() || c.at("buffer").get<bool>())
+  if (c.at("embedding").get<bool>() || c.at("buffer").get<bool>() || c.at("hook").get<bool>())
     throw NotWritten(
-        "cases of errors with a buffer or an embedding are not written as programs yet");
+        "cases of errors with a buffer, an embedding or a hook are not written as programs yet");
   const auto clears = c.at("clears").get<std::string>();
   if (clears != "none" && clears != "zero")
     throw NotWritten("cases of errors that keep gradients are not written as programs yet");

@@ -51,11 +51,12 @@ std::string conversions_in_words(const Json& value) {
                     {"revert", "converts back"},
                     {"train", "a training step"},
                     {"copy", "goes on with a copy"},
-                    {"turn", "switches between training and evaluation"}};
+                    {"turn", "switches between training and evaluation"},
+                    {"misfit", "a forward with an axis too many"}};
   return "a model with " +
          counted(std::max<int64_t>(1, static_cast<int64_t>(value.at("layers").size())),
                  "BatchNorm layer") +
-         ": " + in_order(each_in(value.at("acts"), words));
+         ": " + in_order(each_in(value.at("acts"), words)) + late_rank_in_words(value, "late");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "scenarios/subjects/lockstep_optimizers.h"
 #include "scenarios/subjects/subjects.h"
 #include "train/check_replicas_equal.h"
+#include "train/collectives.h"
 
 #include <torch/torch.h>
 
@@ -86,12 +87,13 @@ class JoinedCalls : public Joinable {
 class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options,
-          std::shared_ptr<CommunicationHook> hook, const std::string& buffer_hook)
+          std::shared_ptr<CommunicationHook> hook, const std::string& buffer_hook, int timed_passes)
       : group_(options.process_group),
         ignored_(options.parameters_and_buffers_to_ignore),
         hook_(std::move(hook)),
         ddp_(std::move(model), options),
         parameters_(trainable()) {
+    if (timed_passes != 0) ddp_->set_runtime_logging_sample_rate(timed_passes);
     if (hook_) ddp_->register_comm_hook(hook_);
     if (!buffer_hook.empty())
       ddp_->register_buffer_hook(average_buffers_hook(), buffer_hook == "before_forward"
@@ -202,6 +204,7 @@ class Wrapped : public Replica {
                      {"has_sync_bn", data.has_sync_bn}},
         .dtypes = data.dtypes,
         .comm_hook = data.comm_hook,
+        .error = data.error,
         .timed_iterations = data.timed_iterations,
         .times = {data.forward_compute_time.count(), data.backward_compute_time.count(),
                   data.backward_comm_time.count(), data.backward_compute_comm_overlap_time.count()},
@@ -263,7 +266,8 @@ Subject lockstep_subject() {
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
                 return std::make_unique<Wrapped>(std::move(model), translated(options, group),
-                                                 hook_of(options, group), options.buffer_hook);
+                                                 hook_of(options, group), options.buffer_hook,
+                                                 options.further.timed_passes);
               },
           .shard = lockstep_shard,
           .sync_batch_norm =
@@ -275,6 +279,8 @@ Subject lockstep_subject() {
           .sharded_optimizer = lockstep_sharded_optimizer,
           .checkpoints = lockstep_checkpoints(),
           .collective = lockstep_collective,
+          .print_on_rank_0 = [](const std::string& line,
+                                const Group& group) { print_rank_0(group, line); },
           .random_split = lockstep_random_split};
 }
 

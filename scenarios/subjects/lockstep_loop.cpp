@@ -135,6 +135,11 @@ class Sharded : public Shard {
   std::unique_ptr<Loader> loader_;
 };
 
+std::optional<std::chrono::milliseconds> as_time(std::optional<int64_t> ms) {
+  if (!ms) return {};
+  return std::chrono::milliseconds(*ms);
+}
+
 Checkpoint pointers_to(const TrainingState& state) {
   auto* const sampler = dynamic_cast<Sharded*>(state.sampler);
   return {.model = state.model,
@@ -155,15 +160,18 @@ std::unique_ptr<Shard> lockstep_shard(const ShardOptions& options, RankContext& 
 Checkpoints lockstep_checkpoints() {
   return {.save =
               [](const std::string& path, const Group& group, const TrainingState& state,
-                 const KeptCheckpoints& kept) {
+                 const KeptCheckpoints& kept, std::optional<int64_t> timeout_ms) {
                 const GivesBack what_it_keeps(group);
                 save_checkpoint(path, group, pointers_to(state),
-                                {.keep_last = kept.keep_last, .is_best = kept.is_best});
+                                {.keep_last = kept.keep_last,
+                                 .is_best = kept.is_best,
+                                 .timeout = as_time(timeout_ms)});
               },
           .load =
-              [](const std::string& path, const Group& group, const TrainingState& state) {
+              [](const std::string& path, const Group& group, const TrainingState& state,
+                 std::optional<int64_t> timeout_ms) {
                 const GivesBack what_it_keeps(group);
-                load_checkpoint(path, group, pointers_to(state));
+                load_checkpoint(path, group, pointers_to(state), {.timeout = as_time(timeout_ms)});
               }};
 }
 
@@ -184,7 +192,7 @@ std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const
     barrier(group, options);
     call.beforehand();
   }
-  if (call.timeout_ms) options.timeout = std::chrono::milliseconds(*call.timeout_ms);
+  options.timeout = as_time(call.timeout_ms);
   if (call.kind == CollectiveKind::all_gather) return all_gather(group, call.tensor, options);
   if (call.kind == CollectiveKind::gather) return gather(group, call.tensor, call.root, options);
   if (call.kind == CollectiveKind::broadcast) broadcast(group, call.tensor, call.root, options);

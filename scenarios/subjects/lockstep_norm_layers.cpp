@@ -40,8 +40,12 @@ at::Tensor forward(torch::nn::Module& module, const at::Tensor& input) {
 NormLayers lockstep_norm_layers() {
   return {.layer = layer,
           .forward = forward,
-          .convert = [](const NormLayers::Module& model,
-                        const Group& group) { return convert_sync_batchnorm(model, group); },
+          .convert =
+              [](const NormLayers::Module& model, const Group& group,
+                 std::optional<int64_t> timeout_ms) {
+                if (!timeout_ms) return convert_sync_batchnorm(model, group);
+                return convert_sync_batchnorm(model, group, std::chrono::milliseconds(*timeout_ms));
+              },
           .revert = [](const NormLayers::Module& model) { return revert_sync_batchnorm(model); }};
 }
 

@@ -19,6 +19,7 @@
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/converted.h"
+#include "scenarios/sync_batch_norm/converted_refusals.h"
 
 #include <torch/torch.h>
 
@@ -33,29 +34,19 @@ constexpr const char *kAfter = "after", *kState = "state", *kModes = "modes", *k
 constexpr double kOverwritten = 8;
 // Above all that rounds, and below what eight steps leave of a number.
 constexpr double kRounding = 1e-4;
-constexpr int64_t kSamples = 2, kSide = 2;
 
-// Returns by layer the first number of each channel of its output. The rank's numbers are one less
-// and one more than that which it feeds.
+// Returns by layer the first number of each channel of its output.
 std::vector<at::Tensor> train(const Converted& c, const NormLayers& norms, const ModulePtr& root,
                               int rank) {
   const auto layers = layers_of(c);
   const auto modules = called(c, root);
   std::vector<at::Tensor> out;
   for (size_t i = 0; i < layers.size(); ++i) {
-    std::vector<int64_t> shape{kSamples, layers[i].channels};
-    shape.resize(static_cast<size_t>(2 + layers[i].axes), kSide);
-    const auto input = torch::full(shape, fed(c, rank), scalar_type(layers[i].dtype));
-    input[0] -= 1;
-    input[1] += 1;
+    const auto input = batch_of(c, layers[i], rank, layers[i].axes);
     const auto output = norms.forward(*modules[i], input).detach();
     out.push_back(output[0].reshape({layers[i].channels, -1}).select(1, 0).contiguous());
   }
   return out;
-}
-
-std::string name_of(size_t layer, const std::string& what) {
-  return "layer " + std::to_string(layer) + "'s " + what;
 }
 
 // Records for each layer what it is in the model, and not in an object that nobody calls.
@@ -68,9 +59,10 @@ void record(const Converted& c, RankContext& here, const ModulePtr& root,
   for (const auto& each : layers) modes.push_back(each->is_training() ? 1 : 0);
   here.record(whose + kModes, modes);
   for (size_t i = 0; i < layers.size(); ++i) {
-    here.record(whose + name_of(i, "weight"), layers[i]->named_parameters()["weight"]);
+    here.record(whose + name_of_layer(i, "weight"), layers[i]->named_parameters()["weight"]);
     if (layers_of(c)[i].tracks)
-      here.record(whose + name_of(i, "running mean"), layers[i]->named_buffers()["running_mean"]);
+      here.record(whose + name_of_layer(i, "running mean"),
+                  layers[i]->named_buffers()["running_mean"]);
   }
 }
 
@@ -98,21 +90,23 @@ void program(const Converted& c, RankContext& here) {
     const auto what = c.acts[act];
     here.enter(static_cast<int>(act) + 1, word_of(what));
     ModulePtr copy;
-    if (what == ConvertedAct::convert) root = norms.convert(root, here.group());
+    if (what == ConvertedAct::convert) root = norms.convert(root, here.group(), {});
     if (what == ConvertedAct::revert && is_converted) root = norms.revert(root);
     if (what == ConvertedAct::convert || what == ConvertedAct::revert)
       is_converted = what == ConvertedAct::convert;
     std::vector<at::Tensor> outputs;
     if (what == ConvertedAct::train) outputs = train(c, norms, root, here.rank());
+    if (what == ConvertedAct::misfit) record_misfits(c, here, norms, root);
     if (what == ConvertedAct::turn)
       for (const auto& each : called(c, root)) each->train(!each->is_training());
     if (what == ConvertedAct::copy)
       copy = overwritten_copy(c, norms, root, is_converted, here.rank());
     here.enter(static_cast<int>(act) + 1, kAfter);
     record(c, here, root, "");
-    for (size_t i = 0; i < outputs.size(); ++i) here.record(name_of(i, "output"), outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) here.record(name_of_layer(i, "output"), outputs[i]);
     if (copy) record(c, here, copy, kCopied);
   }
+  if (late_rank(c) >= 0) wait_for_the_late_rank(c, here, norms, root);
 }
 
 TensorValue filled(const Place& place, double value) {
@@ -152,19 +146,20 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
       }
       if (what == ConvertedAct::train && !place.evaluates)
         rows.push_back(
-            {.row = h.row(at, name_of(i, "output")), .expected = outputs, .bounds = {bound}});
-      rows.push_back({.row = h.row(at, name_of(i, "weight")), .expected = {filled(place, 1)}});
+            {.row = h.row(at, name_of_layer(i, "output")), .expected = outputs, .bounds = {bound}});
+      rows.push_back(
+          {.row = h.row(at, name_of_layer(i, "weight")), .expected = {filled(place, 1)}});
       if (place.tracks)
-        rows.push_back({.row = h.row(at, name_of(i, "running mean")),
+        rows.push_back({.row = h.row(at, name_of_layer(i, "running mean")),
                         .expected = expected,
                         .bounds = {bound}});
       if (what != ConvertedAct::copy) continue;
       rows.push_back(
           {.row = h.row(at, std::string(kCopied) + kModes), .expected = {int64_values(modes)}});
-      rows.push_back({.row = h.row(at, kCopied + name_of(i, "weight")),
+      rows.push_back({.row = h.row(at, kCopied + name_of_layer(i, "weight")),
                       .expected = {filled(place, kOverwritten)}});
       if (place.tracks)
-        rows.push_back({.row = h.row(at, kCopied + name_of(i, "running mean")),
+        rows.push_back({.row = h.row(at, kCopied + name_of_layer(i, "running mean")),
                         .expected = of_copy,
                         .bounds = {bound}});
     }
@@ -179,7 +174,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
 
 const std::vector kTour{ConvertedAct::train, ConvertedAct::convert, ConvertedAct::train,
                         ConvertedAct::copy,  ConvertedAct::turn,    ConvertedAct::revert,
-                        ConvertedAct::train, ConvertedAct::copy};
+                        ConvertedAct::train, ConvertedAct::misfit};
 
 std::vector<Converted> every_small_one() {
   std::vector<Converted> all;
@@ -191,6 +186,12 @@ std::vector<Converted> every_small_one() {
                          .acts = kTour,
                          .layers = {{.in = in, .own = own, .axes = axes, .frozen = frozen},
                                     {.in = in, .own = own, .channels = 3, .evaluates = true}}});
+  for (const bool own : {false, true})
+    for (const int axes : {1, 2, 3})
+      all.push_back({.world = {.size = 2},
+                     .acts = {ConvertedAct::misfit, ConvertedAct::convert, ConvertedAct::misfit},
+                     .layers = {{.in = Container::list, .own = own, .axes = axes}},
+                     .late = 1});
   return all;
 }
 
@@ -214,8 +215,10 @@ rc::Gen<Converted> cases() {
           gen::lists(2, 8,
                      element(ConvertedAct::convert, ConvertedAct::convert, ConvertedAct::revert,
                              ConvertedAct::revert, ConvertedAct::turn, ConvertedAct::turn,
-                             ConvertedAct::train, ConvertedAct::copy))),
-      set(&Converted::layers, gen::lists(1, 4, place)));
+                             ConvertedAct::train, ConvertedAct::copy, ConvertedAct::misfit))),
+      set(&Converted::layers, gen::lists(1, 4, place)),
+      set(&Converted::late,
+          rc::gen::weightedOneOf<int>({{7, rc::gen::just(-1)}, {1, inRange(0, 5)}})));
 }
 
 bool has(const Converted& c, bool (*is_it)(const Place&)) {
@@ -233,20 +236,25 @@ Scenario conversion() {
       .in_full =
           "A conversion makes every BatchNorm layer of a model, in a Sequential, ModuleList, "
           "ModuleDict or member, normalise over all ranks, and its reversal over one; names, "
-          "dtypes, requires_grad, modes and values stay, and a copy has its own tensors.",
+          "dtypes, requires_grad, modes and values stay, and a copy has its own tensors. A layer "
+          "of the subject's refuses an input with an axis too many, and a converted one waits for "
+          "a rank as long as the conversion says.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3.1; torch.nn.SyncBatchNorm.convert_sync_batchnorm",
       .not_covered = "layers that are refused, layers in two places, groups but the world's",
       .usual_mistake = "replacing a layer where it is registered, and not where it is called.",
       .tags = {"sync_batch_norm"},
       .must_catch = {"conversion_gives_eps_its_default", "conversion_overlooks_dicts",
-                     "conversion_unfreezes", "reversal_brings_back_the_old_mode"},
+                     "conversion_unfreezes", "converted_layers_wait_as_long_as_their_group",
+                     "converted_layers_take_any_axes", "layers_count_no_axes",
+                     "reversal_brings_back_the_old_mode"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {ConvertedAct::convert, ConvertedAct::train}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {a_conversion_changes_the_ranks_alone},
+      .checks = {a_conversion_changes_the_ranks_alone, misfits_are_refused,
+                 layers_wait_as_long_as_converted},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Converted>},
                  {"a layer whose eps shows", 0.4,
                   [](const Converted& c) {
@@ -268,6 +276,9 @@ Scenario conversion() {
                     const auto turns = std::find(converts, c.acts.end(), ConvertedAct::turn);
                     return std::find(turns, c.acts.end(), ConvertedAct::revert) != c.acts.end();
                   }},
+                 {"an input with an axis too many", 0.1, has_a_misfit},
+                 {"a rank that its peers do not wait for", 0.02,
+                  [](const Converted& c) { return late_rank(c) >= 0; }},
                  {"a copy", 0.15,
                   [](const Converted& c) {
                     return std::find(c.acts.begin(), c.acts.end(), ConvertedAct::copy) !=

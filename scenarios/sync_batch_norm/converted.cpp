@@ -11,6 +11,10 @@
 
 namespace lockstep::scenarios::sync_batch_norm {
 
+int late_rank(const Converted& c) {
+  return c.late < 0 || c.world.size == 1 ? -1 : c.late % c.world.size;
+}
+
 std::vector<Place> layers_of(const Converted& c) {
   auto layers = c.layers.empty() ? std::vector<Place>{{}} : c.layers;
   for (auto& each : layers) {
@@ -128,6 +132,20 @@ std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root) {
 
 double fed(const Converted& c, int rank) {
   return c.world.size * (rank + 1.0);
+}
+
+at::Tensor batch_of(const Converted& c, const Place& place, int rank, int axes) {
+  constexpr int64_t kSamples = 2, kSide = 2;
+  std::vector<int64_t> shape{kSamples, place.channels};
+  shape.resize(static_cast<size_t>(2 + axes), kSide);
+  const auto batch = torch::full(shape, fed(c, rank), scalar_type(place.dtype));
+  batch[0] -= 1;
+  batch[1] += 1;
+  return batch;
+}
+
+std::string name_of_layer(size_t layer, const std::string& what) {
+  return "layer " + std::to_string(layer) + "'s " + what;
 }
 
 std::string state_of(const ModulePtr& root) {

@@ -36,21 +36,27 @@ struct Place {
   }
 };
 
-enum class ConvertedAct { convert, revert, train, copy, turn };
+enum class ConvertedAct { convert, revert, train, copy, turn, misfit };
 
-// Acts: conversions, reversals, training steps, copies, and turns, which puts layers in training
-// into evaluation mode, and the others back.
+// Acts: conversions, reversals, training steps, copies, turns, which puts layers in training into
+// evaluation mode, and the others back, and forwards with an axis too many.
 struct Converted {
   WorldSpec world;
   std::vector<ConvertedAct> acts;
   std::vector<Place> layers;  // empty: one
+  // At last the model is converted with a timeout, and this rank, modulo the world's size, makes no
+  // forward of the first layer until its peers have given up waiting for it; -1: none.
+  int late = -1;
   auto operator<=>(const Converted&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Converted::world),
                       field("acts", &Converted::acts, at_most(8, {})),
-                      field("layers", &Converted::layers, at_most(8, {}))};
+                      field("layers", &Converted::layers, at_most(8, {})),
+                      field("late", &Converted::late, between(-1, 63))};
   }
 };
+
+int late_rank(const Converted& c);  // the rank; -1: none
 
 // As the model has them.
 std::vector<Place> layers_of(const Converted& c);
@@ -69,6 +75,11 @@ std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root);
 
 // A rank feeds one less and one more than this number in a training step.
 double fed(const Converted& c, int rank);
+
+// A batch of that for a layer, with so many axes behind the channels.
+at::Tensor batch_of(const Converted& c, const Place& place, int rank, int axes);
+
+std::string name_of_layer(size_t layer, const std::string& what);
 
 // After a training step: the new value of a running average, and the first number of a layer's
 // output.

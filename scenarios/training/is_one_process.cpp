@@ -13,6 +13,7 @@
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/training/held.h"
+#include "scenarios/training/timed.h"
 
 #include <torch/torch.h>
 
@@ -82,7 +83,8 @@ void program(const Loop& c, RankContext& here) {
   const auto model = std::make_shared<Fed>(c, here.rank());
   const auto replica = wrap(here, model,
                             {.bucket_cap_bytes = c.bucket_cap_bytes,
-                             .gradient_as_bucket_view = c.gradient_as_bucket_view});
+                             .gradient_as_bucket_view = c.gradient_as_bucket_view,
+                             .further = {.timed_passes = c.timed_passes}});
   here.enter(0, kWrapped);
   for (const auto& each : model->named_parameters()) here.record(each.key(), each.value().detach());
   double scale_now = 1;
@@ -114,6 +116,7 @@ void program(const Loop& c, RankContext& here) {
              [&](std::shared_ptr<torch::optim::Optimizer> optimizer) {
                replica->step_in_backward(std::move(optimizer));
              }});
+  record_timed_passes(c, here, *replica);
 }
 
 Findings a_step_in_backward_leaves_no_gradient(const Loop& c, const History& h) {
@@ -261,7 +264,7 @@ rc::Gen<Loop> cases() {
       set(&Overflow::rank, inRange(0, 5)));
   return gen::build<Loop>(
       set(&Loop::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
-      set(&Loop::steps, inRange(3, 7)),
+      set(&Loop::steps, rc::gen::weightedOneOf<int>({{4, inRange(3, 7)}, {1, inRange(11, 17)}})),
       set(&Loop::micro_batches, weightedElement<int>({{4, 1}, {2, 2}, {1, 3}})),
       set(&Loop::optimizer,
           element(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam,
@@ -278,6 +281,7 @@ rc::Gen<Loop> cases() {
       set(&Loop::sizes, gen::lists(1, 5, inRange(1, 30))), set(&Loop::dtypes, dtypes),
       set(&Loop::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Loop::gradient_as_bucket_view, arbitrary<bool>()),
+      set(&Loop::timed_passes, element(0, 0, 1, 2, 3, 5)),
       set(&Loop::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
@@ -290,7 +294,8 @@ Scenario is_one_process() {
       .in_full =
           "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
           "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
-          "one process with the ranks' batches as one.",
+          "one process with the ranks' batches as one; its log has timed as many passes as it was "
+          "told.",
       .exactness = "bit-equal",
       .source = "torch.nn.parallel.DistributedDataParallel; torch.amp.GradScaler; "
                 "docs/semantics.md 2",
@@ -299,7 +304,8 @@ Scenario is_one_process() {
       .usual_mistake = "clipping or testing for overflow before the backward that averages: each "
                        "rank then decides by its own gradients.",
       .tags = {"core", "training", "optimizers"},
-      .must_catch = {"infinite_gradients_average_to_numbers", "step_in_backward_fills_with_zeros",
+      .must_catch = {"every_hundredth_pass_is_timed_whatever_is_said",
+                     "infinite_gradients_average_to_numbers", "step_in_backward_fills_with_zeros",
                      "step_in_backward_clears_one_group", "step_in_backward_after_local_passes_too",
                      "step_in_backward_keeps_gradients"},
       .draws = 120,
@@ -308,7 +314,7 @@ Scenario is_one_process() {
       .cases = cases(),
       .program = program,
       .checks = {one_process_trains, a_step_in_backward_leaves_no_gradient,
-                 steps_are_those_of_one_process},
+                 steps_are_those_of_one_process, passes_are_timed_as_often_as_said},
       .judges_each_step = true,
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Loop>},
                  {"a step whose gradients overflow", 0.2,
@@ -316,6 +322,8 @@ Scenario is_one_process() {
                  {"clipped gradients", 0.3, clips},
                  {"an optimizer that steps in backward", 0.15,
                   [](const Loop& c) { return c.steps_in_backward; }},
+                 {"passes that are not timed", 0.05,
+                  [](const Loop& c) { return timed_passes(c) < c.steps; }},
                  {"a schedule", 0.4,
                   [](const Loop& c) { return c.schedule != RateSchedule::constant; }},
                  {"a window of no_sync", 0.25, [](const Loop& c) { return c.micro_batches > 1; }},

@@ -43,6 +43,7 @@ struct Loop {
   std::vector<Dtype> dtypes;  // of the parameters, read cyclically; empty: float32
   int64_t bucket_cap_bytes = 0;
   bool gradient_as_bucket_view = false;
+  int timed_passes = 0;  // the replica times one in so many; 0: its own number
   uint64_t seed = 0;
   auto operator<=>(const Loop&) const = default;
   static constexpr auto fields() {
@@ -65,6 +66,7 @@ struct Loop {
                       field("dtypes", &Loop::dtypes, kSingleOrDouble, Cost::numbers),
                       field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
                       field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
+                      field("timed_passes", &Loop::timed_passes, between(0, 100)),
                       field("seed", &Loop::seed, {}, Cost::numbers)};
   }
 };

@@ -96,36 +96,6 @@ TEST(Draw, AScheduleThatIsFixedStaysFixed) {
   for (const auto& c : cases) EXPECT_EQ(world_of(c).reduction, ReductionShape::tree);
 }
 
-TEST(Draw, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
-  const auto scenario = holds_unless_one();
-  const auto plain = drawn(scenario, {.seed = 7});
-  const auto late = drawn(scenario, {.seed = 7, .late_results = true});
-  ASSERT_EQ(late.size(), plain.size());
-  size_t count = 0;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    auto world = world_of(late[i]);
-    if (!world.injections.empty()) {
-      ++count;
-      ASSERT_EQ(world.injections.size(), 1u);
-      EXPECT_EQ(world.injections[0].kind, InjectionKind::late);
-      EXPECT_LT(world.injections[0].rank, world.size);
-      EXPECT_GT(world.injections[0].amount, 0);
-    }
-    world.injections.clear();
-    EXPECT_EQ(world, world_of(plain[i]));
-    EXPECT_EQ(value_of(late[i]), value_of(plain[i]));
-  }
-  EXPECT_GT(count, plain.size() / 8);
-  EXPECT_LT(count, plain.size() / 2);
-}
-
-TEST(Draw, ACaseWithAnInjectionGetsNoLateResults) {
-  const std::string own = R"([{"kind":"kill","rank":0,"collective":1}])";
-  const auto cases = drawn(holds_unless_one(),
-                           {.seed = 7, .late_results = true, .set = {{"world.injections", own}}});
-  for (const auto& c : cases) EXPECT_EQ(world_of(c).injections.at(0).kind, InjectionKind::kill);
-}
-
 // Its cases are about 4 KiB each; a number of another kind is in every tenth.
 Scenario with_long_cases() {
   auto scenario = holds_unless_one();

@@ -29,7 +29,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
   static const std::map<std::string, std::set<std::string>> kOfScenarios{
       {"sampler.partitions_the_dataset", {"through_loader", "batch_size"}},
       {"sampler.follows_its_program", {"from_group"}},
-      {"checkpoint.resume_is_going_on", {"prefetched"}},
+      {"checkpoint.resume_is_going_on", {"prefetched", "late_to_load"}},
       {"collectives.give_what_their_names_say", {"descending"}},
       {"accumulation.bare_passes_are_local", {"loss_of"}},
       {"programs.match_single_process",
