@@ -161,7 +161,7 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
       rows);
 }
 
-// A pass past the replica cannot be told from that of a forward whose outputs were not seen.
+// A pass past the replica looks like that of a forward whose outputs were not seen.
 Findings nobody_is_warned_in_vain(const Opaque& c, const History& h) {
   const auto acts = acts_of(c);
   std::vector<int64_t> before(static_cast<size_t>(c.world.size), 0);

@@ -34,7 +34,8 @@ struct File {
   int64_t step = 0;  // after which it was saved
 };
 
-// Those that can be loaded, the newest first and the best one last: no number above 2^53 is read.
+// The newest file comes first and the best one last. A file whose step is above 2^53 is left out:
+// a checkpoint is refused with such a number.
 std::vector<File> files_to_load(const Resumed& c) {
   std::vector<File> out;
   const auto add = [&](const std::string& suffix, int made) {
@@ -47,7 +48,7 @@ std::vector<File> files_to_load(const Resumed& c) {
   return out;
 }
 
-// Of those that are there.
+// Returns the step that each of those files holds, as far as it is there.
 std::vector<int64_t> steps_in_files(const Resumed& c, RankContext& here, const std::string& path) {
   std::vector<int64_t> out;
   for (const auto& [suffix, _] : files_to_load(c)) {

@@ -29,7 +29,8 @@ inline std::vector<std::string> each_in(const Json& words_of_case, const Words& 
   return out;
 }
 
-// Of a case in whose last call this field's rank comes too late; it is below 0 where none does.
+// Says which rank comes too late in the last call of the case; the field is below 0 where none
+// does.
 inline std::string late_rank_in_words(const Json& value, const char* field) {
   const auto size = number(value.at("world"), "size"), rank = number(value, field);
   if (rank < 0 || size == 1) return "";

@@ -40,8 +40,8 @@ TEST(DrawnInjections, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
 
 TEST(DrawnInjections, InSomeDrawnCasesARankLagsAndNothingElseChanges) {
   const auto scenario = holds_unless_one();
-  const auto plain = drawn(scenario, {.seed = 7});
-  const auto lagging = drawn(scenario, {.seed = 7, .lags = true});
+  const auto plain = drawn(scenario, {.seed = 7, .cases = 200});
+  const auto lagging = drawn(scenario, {.seed = 7, .cases = 200, .lags = true});
   ASSERT_EQ(lagging.size(), plain.size());
   std::set<int> ranks, collectives;
   size_t count = 0;
