@@ -102,8 +102,8 @@ void DistributedSampler::begin_pass() {
                      std::to_string(dataset_size_) +
                      "; use a dataset of the saved size, or begin another epoch with set_epoch()");
   }
-  progress_->is_loaded = false;
   order_ = std::make_shared<const RankOrder>(dataset_size_, options_, pass.epoch);
+  progress_->is_loaded = false;
   order_epoch_ = pass.epoch;
   position_ = pass.position;
 }

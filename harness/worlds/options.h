@@ -220,8 +220,23 @@ inline std::optional<double> momentum_of(const NormOptions& options) {
 
 // The order of an epoch: the subject's own, or one that the program draws, from the generator that
 // the subject gives it: a permutation, whose numbers lie apart in memory; the same moved on by one;
-// or each second sample twice.
-enum class SampleOrder { own, strided, moved, repeated };
+// each second sample twice; or a permutation that a sampler must refuse, where the dataset's length
+// is odd.
+enum class SampleOrder {
+  own,
+  strided,
+  moved,
+  repeated,
+  undefined,
+  of_int32,
+  of_two_axes,
+  too_short,
+  below_zero
+};
+
+constexpr bool is_refused(SampleOrder order, int64_t length) {
+  return order >= SampleOrder::undefined && length % 2 == 1;
+}
 
 // The sample at a place at which a permutation of `length` has `index`.
 constexpr int64_t sample_at(SampleOrder order, int64_t index, int64_t length) {

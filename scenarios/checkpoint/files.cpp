@@ -34,13 +34,11 @@ struct File {
   int64_t step = 0;  // after which it was saved
 };
 
-// The newest file comes first and the best one last. A file whose step is above 2^53 is left out:
-// a checkpoint is refused with such a number.
+// The newest file comes first and the best one last.
 std::vector<File> files_to_load(const Resumed& c) {
   std::vector<File> out;
   const auto add = [&](const std::string& suffix, int made) {
-    const int64_t step = first_count(c) + made;
-    if (step <= int64_t{1} << 53) out.push_back({suffix, step});
+    out.push_back({suffix, first_count(c) + made});
   };
   for (int age = 0; age < kept(c); ++age)
     add(age == 0 ? "" : "." + std::to_string(age), last_save(c) - age);

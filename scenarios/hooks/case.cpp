@@ -132,6 +132,10 @@ int magnitude_log2_max(const Hooked& c) {
   return sent == Dtype::float16 || c.dtype == Dtype::float16 ? kHalf : kSingle;
 }
 
+bool is_loaded(const Hooked& c) {
+  return c.hook.kind == HookKind::power_sgd && c.reload > 0 && c.reload < c.steps;
+}
+
 bool has_another_seed(const Hooked& c) {
   return c.hook.kind == HookKind::power_sgd && c.hook.random_seed > 0 && !has_join(c) &&
          c.reload == 0 && c.steps > c.hook.start;

@@ -121,6 +121,11 @@ constexpr const char *kCounted = "counted", *kSent = "sent";
 // next random seed; its records are those of step `steps`.
 bool has_another_seed(const Hooked& c);
 
+// True if PowerSGD is saved and loaded before a step that there is: the same training without that
+// follows, whose gradients are recorded in the phase kNeverLoaded.
+bool is_loaded(const Hooked& c);
+constexpr const char* kNeverLoaded = "after backward, never loaded";
+
 // In the phase "after backward" of a step each rank that has an input in it records its gradients,
 // the others nothing(). In kLeftOut they record what a hook keeps; in the last step all do, after
 // the join.

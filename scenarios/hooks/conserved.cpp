@@ -45,6 +45,10 @@ at::Tensor applied(const Hooked& c, const History& h, int step, size_t p) {
   return matrix_of(held_after(c, h, step, p).by_rank.front()) * share_in(c, step);
 }
 
+at::Tensor never_loaded(const History& h, int step, size_t p) {
+  return matrix_of(h.row({step, kNeverLoaded}, name_of(p)).by_rank.front());
+}
+
 bool is_known_after(const Hooked& c, int step) {
   for (int rank = 0; rank < c.world.size; ++rank)
     if (!has_input(c, step, rank)) return step == steps_of(c) - 1;

@@ -21,6 +21,9 @@ at::Tensor average_size(const std::vector<at::Tensor>& by_rank);
 // divisor of the step: where a rank has no input, a hook may divide by fewer than the ranks.
 at::Tensor applied(const Hooked& c, const History& h, int step, size_t parameter);
 
+// The same of the training whose hook is never loaded.
+at::Tensor never_loaded(const History& h, int step, size_t parameter);
+
 // True if it is known what every rank has left out before a step, and until its end: a rank without
 // an input says so after the join.
 bool is_known_before(const Hooked& c, int step);

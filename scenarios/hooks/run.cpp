@@ -36,16 +36,20 @@ class Prescribed : public Model {
   std::vector<at::Tensor> weights_;
 };
 
+// The first training of a case is what it says; of the others, one has the next random seed, and
+// one is never loaded.
+enum class Which { first, another_seed, never_loaded };
+
 class Training {
  public:
-  Training(const Hooked& c, RankContext& here, bool is_second)
+  Training(const Hooked& c, RankContext& here, Which which)
       : c_(c),
         here_(here),
-        is_second_(is_second),
+        which_(which),
         model_(std::make_shared<Prescribed>(c)),
         options_(c.options) {
     options_.hook = c.hook;
-    if (is_second) ++options_.hook->random_seed;
+    if (which == Which::another_seed) ++options_.hook->random_seed;
     replica_ = wrap(here, model_, options_);
   }
 
@@ -54,7 +58,8 @@ class Training {
       for (int step = 0; step < c_.steps; ++step)
         if (has_input(c_, step, here_.rank())) train(step);
     };
-    if (is_second_) return train_once();
+    if (which_ == Which::another_seed) return train_once();
+    if (which_ == Which::never_loaded) return steps();
     here_.enter(0, kWrapped);
     const auto log = replica_->log();
     here_.record("named hooks", std::vector<int64_t>{!log || !log->comm_hook.empty()});
@@ -73,7 +78,7 @@ class Training {
   }
 
   void train(int step) {
-    if (step > 0 && step == c_.reload) {
+    if (step > 0 && step == c_.reload && which_ == Which::first) {
       const auto saved = replica_->save_hook();
       replica_.reset();
       replica_ = wrap(here_, model_, options_);
@@ -84,10 +89,10 @@ class Training {
 
   void train(int step, int recorded_as) {
     pass(step);
-    here_.enter(recorded_as, kAfterBackward);
+    here_.enter(recorded_as, which_ == Which::never_loaded ? kNeverLoaded : kAfterBackward);
     for (const auto& parameter : model_->named_parameters())
       here_.record(parameter.key(), gradient_or_nothing(parameter.value()));
-    record_left_out(recorded_as);
+    if (which_ != Which::never_loaded) record_left_out(recorded_as);
   }
 
   void pass(int step) {
@@ -131,7 +136,7 @@ class Training {
 
   const Hooked& c_;
   RankContext& here_;
-  const bool is_second_;
+  const Which which_;
   const std::shared_ptr<Prescribed> model_;
   WrapOptions options_;
   std::unique_ptr<Replica> replica_;
@@ -140,8 +145,9 @@ class Training {
 }  // namespace
 
 void program(const Hooked& c, RankContext& here) {
-  Training(c, here, /*is_second=*/false).run();
-  if (has_another_seed(c)) Training(c, here, /*is_second=*/true).run();
+  Training(c, here, Which::first).run();
+  if (has_another_seed(c)) Training(c, here, Which::another_seed).run();
+  if (is_loaded(c)) Training(c, here, Which::never_loaded).run();
 }
 
 }  // namespace lockstep::scenarios::hooks

@@ -72,7 +72,7 @@ class SamplerRules {
     auto& begun = mine_.begun;
     if (!begun) {
       const Pass next = is_loaded_ ? *pass_ : Pass{.epoch = epoch_, .length = mine_.length};
-      if (next.length != mine_.length) return kRefused;
+      if (next.length != mine_.length || is_refused(c_.order, next.length)) return kRefused;
       begun = next;
       is_loaded_ = is_loaded_ && mistake_ == SamplerMistake::loaded_pass_repeats;
     }

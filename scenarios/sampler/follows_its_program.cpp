@@ -197,10 +197,15 @@ rc::Gen<Acts> cases() {
       gen::set(&Acts::drop_last),
       gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
       gen::set(&Acts::constant_memory, rc::gen::weightedElement<bool>({{2, false}, {1, true}})),
-      gen::set(&Acts::order, rc::gen::weightedElement<SampleOrder>({{6, SampleOrder::own},
-                                                                    {1, SampleOrder::strided},
-                                                                    {1, SampleOrder::moved},
-                                                                    {1, SampleOrder::repeated}})),
+      gen::set(&Acts::order, rc::gen::weightedElement<SampleOrder>({{12, SampleOrder::own},
+                                                                    {2, SampleOrder::strided},
+                                                                    {2, SampleOrder::moved},
+                                                                    {2, SampleOrder::repeated},
+                                                                    {1, SampleOrder::undefined},
+                                                                    {1, SampleOrder::of_int32},
+                                                                    {1, SampleOrder::of_two_axes},
+                                                                    {1, SampleOrder::too_short},
+                                                                    {1, SampleOrder::below_zero}})),
       gen::set(&Acts::from_group),
       gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
                                            inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
@@ -232,13 +237,14 @@ Scenario follows_its_program() {
       .usual_mistake = "saving the model and not the sampler: after a restart the epoch begins "
                        "again, and some samples are trained on twice.",
       .tags = {"sampler"},
-      .must_catch = {"loaded_position_overwritten_by_a_copy", "refused_size_is_kept",
-                     "sampler_begin_drops_the_loaded_position",
+      .must_catch = {"loaded_position_overwritten_by_a_copy", "refused_order_loses_the_position",
+                     "refused_size_is_kept", "sampler_begin_drops_the_loaded_position",
                      "sampler_computes_the_next_epochs_order",
                      "sampler_draws_one_order_of_a_program", "sampler_epoch_saved_for_the_pass",
                      "sampler_keeps_the_loaded_pass", "sampler_loaded_pass_repeats",
                      "sampler_loads_another_ranks_state", "sampler_loads_another_worlds_state",
                      "sampler_reads_memory_for_an_order", "sampler_samples_used_ignored",
+                     "sampler_takes_an_order_of_two_axes", "sampler_takes_indices_below_zero",
                      "sampler_uses_the_default_generator"},
       .draws = 100,
       .start = {.world = {.size = 2}},
@@ -261,6 +267,10 @@ Scenario follows_its_program() {
            {"a draw in an order of the program's own", 0.06,
             [](const Acts& c) {
               return c.order != SampleOrder::own && has_in_order(c, {ActKind::draw});
+            }},
+           {"an order that is refused", 0.03,
+            [](const Acts& c) {
+              return is_refused(c.order, c.length) && has_in_order(c, {ActKind::draw});
             }},
            {"a draw behind a load in an order that is not stored", 0.01,
             [](const Acts& c) {

@@ -27,11 +27,20 @@ class Numbers : public torch::data::datasets::Dataset<Numbers, int64_t> {
   size_t length_;
 };
 
+// An order that is wrong in one way.
+at::Tensor refused(SampleOrder order, const at::Tensor& drawn) {
+  if (order == SampleOrder::undefined) return {};
+  if (order == SampleOrder::of_int32) return drawn.to(at::kInt);
+  if (order == SampleOrder::of_two_axes) return drawn.unsqueeze(1);
+  return order == SampleOrder::too_short ? drawn.slice(0, 1) : drawn - 1;
+}
+
 // A program's order of an epoch.
 std::function<at::Tensor(size_t, at::Generator)> order_of(SampleOrder order) {
   if (order == SampleOrder::own) return nullptr;
   return [order](size_t length, const at::Generator& generator) {
     const auto drawn = at::randperm(static_cast<int64_t>(length), generator, at::kLong);
+    if (is_refused(order, drawn.numel())) return refused(order, drawn);
     auto out = at::zeros({drawn.numel(), 2}, at::kLong).select(1, 0);
     for (int64_t i = 0; i < drawn.numel(); ++i)
       out[i] = sample_at(order, drawn[i].item<int64_t>(), drawn.numel());

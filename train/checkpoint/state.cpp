@@ -63,9 +63,10 @@ at::Tensor Entry::tensor() const {
 
 std::int64_t Entry::whole_number() const {
   const double value = number();
+  if (value_->isInt()) return value_->toInt();  // above 2^53 a double has not every one
   if (value != std::floor(value) || std::abs(value) > 9007199254740992.0)
     throw std::runtime_error(what_ + " is " + std::to_string(value) + ", expected a whole number");
-  return value_->isInt() ? value_->toInt() : static_cast<std::int64_t>(value);
+  return static_cast<std::int64_t>(value);
 }
 
 double Entry::number() const {
