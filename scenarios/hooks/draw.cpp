@@ -199,6 +199,14 @@ std::vector<Hooked> every_approximating() {
                      .values = Values::real,
                      .reload = reload,
                      .seed = 1});
+  // It draws the numbers that it begins with in each step, also in those behind a load.
+  all.push_back({.world = {.size = 2},
+                 .steps = 3,
+                 .hook = {.kind = HookKind::power_sgd, .warm_start = false},
+                 .sizes = {{8, 6}},
+                 .values = Values::real,
+                 .reload = 1,
+                 .seed = 1});
   return all;
 }
 

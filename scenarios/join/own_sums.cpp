@@ -55,6 +55,20 @@ int64_t sum_in(const Joined& c, int sum, int step) {
   return total;
 }
 
+// Returns explanations of the end that a program's own joinable has seen.
+Explanations usual_ends(const Joined& c, int64_t total) {
+  Explanations out{recorded_instead(
+      {"never_ended", "nothing: no call reached it at the end of the join, when all have joined"},
+      {int64_values({})})};
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (rank != last_to_join(c))
+      out.push_back(recorded_instead(
+          {"another_source",
+           "rank " + std::to_string(rank) + " as the last to join, which it was not"},
+          {int64_values({1, rank, total})}));
+  return out;
+}
+
 }  // namespace
 
 Findings own_sums_are_shadowed(const Joined& c, const History& h) {
@@ -73,7 +87,8 @@ Findings own_sums_are_shadowed(const Joined& c, const History& h) {
     rows.push_back({.row = h.row({0, kJoined}, name), .expected = totals});
     rows.push_back({.row = h.row({0, kJoined}, name + " shadowed"), .expected = shadowed});
     rows.push_back({.row = h.row({0, kJoined}, name + " at the end"),
-                    .expected = {int64_values({1, last_to_join(c), all})}});
+                    .expected = {int64_values({1, last_to_join(c), all})},
+                    .explanations = [&c, all] { return usual_ends(c, all); }});
   }
   return equal(
       "What a program sends in a join must be shadowed by ranks without inputs, each call of it by "
