@@ -282,12 +282,16 @@ class KeptHost:
         self.host: Host | None = None
         self.replaced: list[tuple[str, str]] = []
 
-    def fork(self, size: int, timeout: float) -> Host:
+    def look(self) -> None:
+        """Discards a host that has ended."""
         if self.host is not None and self.host.process.has_ended():
             self.host.process.reap()
             why = f"the process of the simulated ranks {died_of(self.host.process.status or 0)}; it was replaced"
             self.replaced.append((self.host.last, why))
             self.close()
+
+    def fork(self, size: int, timeout: float) -> Host:
+        self.look()
         if self.host is None:
             self.host = Host(self.lookup, self.capture)
         return self.host
@@ -301,9 +305,6 @@ class KeptHost:
             if not is_usable:
                 self.close()
         return verdict, not is_usable
-
-    def look(self) -> None:
-        """Nothing is left to look at: a simulated world ends with its test."""
 
     def close(self) -> None:
         if self.host is not None and self.owner == os.getpid():
