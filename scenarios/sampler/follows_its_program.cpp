@@ -6,7 +6,6 @@
 // values that the semantics names (the epoch set last, one pass and whether it was loaded), and
 // takes every order from reference/sampling.h. Sequences shrink by dropping acts. The numbers that
 // LibTorch's own generator gives after all acts show whether the sampler has touched it.
-#include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
@@ -14,11 +13,11 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/sampler/acting.h"
+#include "scenarios/sampler/draw.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace lockstep::scenarios::sampler_follows_its_program {
@@ -79,26 +78,37 @@ TensorValue truth(bool value) {
   return value_of(torch::tensor(value));
 }
 
+// Returns explanations of an act that is not refused where it must be, or is where it must not.
+Explanations usual_refusals(bool has_wrong_order) {
+  Explanations out{recorded_instead(
+      {"position_refused", "it was refused, where the sampler must go on"}, {truth(true)})};
+  out.push_back(recorded_instead(
+      has_wrong_order
+          ? Diagnosis{"wrong_order_taken",
+                      "it went on, where the order that the program gave must be refused"}
+          : Diagnosis{"position_of_another_dataset",
+                      "it went on, where the position of another dataset, or one that is not "
+                      "reached yet, must be refused"},
+      {truth(false)}));
+  return out;
+}
+
 Findings every_act_is_refused_where_it_should(const Acts& c, const History& h) {
   const auto right = expected_samples(c, SamplerMistake::none);
   std::vector<Comparison> rows;
   for (size_t step = 0; step < c.acts.size(); ++step) {
     std::vector<TensorValue> expected;
     for (const auto& each : right[step]) expected.push_back(truth(is_refusal(each)));
-    rows.push_back({.row = h.row({static_cast<int>(step), "act"}, "refused"),
-                    .expected = std::move(expected),
-                    .explanations = [] {
-                      return Explanations{
-                          recorded_instead(
-                              {"position_refused", "it was refused, where the sampler must go on"},
-                              {truth(true)}),
-                          recorded_instead({"position_of_another_dataset",
-                                            "it went on, where the position of another dataset, or "
-                                            "one that is not reached yet, must be refused"},
-                                           {truth(false)})};
-                    }});
+    const bool draws_in_wrong_order =
+        c.acts[step].act == ActKind::draw && c.order >= SampleOrder::undefined;
+    rows.push_back(
+        {.row = h.row({static_cast<int>(step), "act"}, "refused"),
+         .expected = std::move(expected),
+         .explanations = [draws_in_wrong_order] { return usual_refusals(draws_in_wrong_order); }});
   }
-  return equal("A sampler must refuse a position that is not its own, and no other", rows);
+  return equal(
+      "A sampler must refuse a position that is not its own, an order that is none, and no other",
+      rows);
 }
 
 Findings every_act_draws_what_it_should(const Acts& c, const History& h) {
@@ -121,42 +131,6 @@ Findings the_default_generator_is_untouched(const Acts& c, const History& h) {
                  .expected = expected}});
 }
 
-// Every pair of acts between a save in mid-epoch and three draws.
-std::vector<Acts> every_small_one() {
-  using enum ActKind;
-  constexpr std::array kBetween{begin, resize, epoch, copy, load, restart, reseed};
-  std::vector<Acts> all;
-  for (const auto saving : {save, save_at})
-    for (const auto first : kBetween)
-      for (const auto second : kBetween)
-        all.push_back({.world = {.size = 2},
-                       .acts = {{epoch, 3},
-                                {draw, 2},
-                                {saving, 1},
-                                {first, 7},
-                                {second, 9},
-                                {draw, 2},
-                                {begin, 0},
-                                {draw, 3}},
-                       .length = 9,
-                       .shuffle = true});
-  // A copy that is in a pass of its own draws between a load and the pass that it is for.
-  for (const auto last : {begin, turn})
-    all.push_back({.world = {.size = 2},
-                   .acts = {{draw, 1},
-                            {copy, 0},
-                            {draw, 2},
-                            {save, 0},
-                            {load, 0},
-                            {turn, 0},
-                            {draw, 1},
-                            {last, 0},
-                            {draw, 2}},
-                   .length = 9,
-                   .shuffle = true});
-  return all;
-}
-
 // True if acts of these kinds come one after another, with any others between them.
 bool has_in_order(const Acts& c, const std::vector<ActKind>& kinds) {
   auto kind = kinds.begin();
@@ -171,55 +145,6 @@ bool has_in_order(const Acts& c, const std::vector<ActKind>& kinds) {
 template <ActKind... kKinds>
 bool acts_are(const Acts& c) {
   return has_in_order(c, {kKinds...});
-}
-
-rc::Gen<Acts> cases() {
-  using rc::gen::inRange;
-  using enum ActKind;
-  using enum SampleOrder;
-  const auto act = rc::gen::weightedElement<ActKind>({{6, draw},
-                                                      {2, begin},
-                                                      {1, resize},
-                                                      {2, epoch},
-                                                      {2, copy},
-                                                      {2, turn},
-                                                      {2, save},
-                                                      {1, save_at},
-                                                      {2, load},
-                                                      {2, restart},
-                                                      {1, reseed}});
-  const auto step = gen::apply(
-      [](ActKind kind, int64_t amount) {
-        return Act{kind, amount};
-      },
-      act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
-  const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 7)));
-  const auto drawn = gen::build<Acts>(
-      gen::set(&Acts::world, world),
-      gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),
-      gen::set(&Acts::length, rc::gen::oneOf(inRange<int64_t>(0, 12), inRange<int64_t>(0, 60),
-                                             inRange<int64_t>(0, 5000))),
-      gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
-      gen::set(&Acts::drop_last),
-      gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
-      gen::set(&Acts::constant_memory, rc::gen::weightedElement<bool>({{2, false}, {1, true}})),
-      gen::set(
-          &Acts::order,
-          rc::gen::weightedOneOf<SampleOrder>(
-              {{12, rc::gen::element(own)},
-               {6, rc::gen::element(strided, moved, repeated)},
-               {5, rc::gen::element(undefined, of_int32, of_two_axes, too_short, below_zero)}})),
-      gen::set(&Acts::from_group),
-      gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
-                                           inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
-                                           inRange<int64_t>((1LL << 62) - 8, 1LL << 62))),
-      gen::set(&Acts::allow_empty));
-  return gen::map(drawn, [](Acts c) {
-    c.allow_empty = c.allow_empty || c.length == 0;
-    for (auto& each : c.acts)
-      if (!c.allow_empty && each.act == resize && each.amount % 3 == 0) each.amount = 0;
-    return c;
-  });
 }
 
 std::string why_no_sampler(const Acts& c) {
@@ -251,8 +176,8 @@ Scenario follows_its_program() {
                      "sampler_uses_the_default_generator"},
       .draws = 100,
       .start = {.world = {.size = 2}},
-      .every = every_small_one,
-      .cases = cases(),
+      .every = every_small_program,
+      .cases = drawn_programs(),
       .precondition = why_no_sampler,
       .program = program,
       .checks = {every_act_is_refused_where_it_should, every_act_draws_what_it_should,

@@ -33,6 +33,17 @@ namespace {
 
 using namespace sync_batch_norm;
 
+constexpr const char* kLayout = "output is contiguous, channels last";
+
+// Whether a tensor is contiguous, and whether its channels are last in memory. Both are true where
+// a size of 1 leaves it open.
+std::vector<int64_t> layout_of(const at::Tensor& tensor) {
+  const bool is_flat = tensor.dim() < 4;
+  const auto last =
+      tensor.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  return {tensor.is_contiguous(), !is_flat && tensor.is_contiguous(last)};
+}
+
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
@@ -45,6 +56,7 @@ void program(const Layer& c, RankContext& here) {
     input.requires_grad_(needs_gradient(c, here.rank()));
     const auto output = model->forward(input);
     here.record(kOutput, output);
+    here.record(kLayout, layout_of(output));
     here.enter(step, "backward");
     if (output.requires_grad()) output.backward(cotangent_of(c, step, here.rank()));
     here.record(kInputGradient, gradient_or_nothing(input));
@@ -107,6 +119,21 @@ Findings everything_is_as_in_one_process(const Layer& c, const History& h) {
   return out;
 }
 
+// An input whose channels are last gives such an output; any other, a contiguous one.
+Findings outputs_are_laid_out_like_inputs(const Layer& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int s = 0; s < c.steps; ++s) {
+    std::vector<TensorValue> expected;
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto input = input_of(c, s, rank);
+      const bool is_kept = c.layout == LayerLayout::channels_last;
+      expected.push_back(int64_values(layout_of(is_kept ? input : input.contiguous())));
+    }
+    rows.push_back({.row = h.row({s, "forward"}, kLayout), .expected = std::move(expected)});
+  }
+  return equal("An output must be laid out in memory like its input, or contiguous", rows);
+}
+
 Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h) {
   std::vector<Row> rows;
   if (c.norm.track_running_stats)
@@ -153,14 +180,16 @@ Scenario matches_single_process() {
                      "sync_batch_norm_bias_needs_weight",
                      "sync_batch_norm_bias_alone_has_no_backward",
                      "sync_batch_norm_running_statistics_in_their_dtype",
-                     "sync_batch_norm_tail_of_a_row_left_out"},
+                     "sync_batch_norm_tail_of_a_row_left_out",
+                     "sync_batch_norm_volumes_are_laid_out_anew"},
       .draws = 120,
       .start = {.world = {.size = 2}},
       .every = every_layer,
       .cases = drawn_layers(),
       .precondition = why_no_variance,
       .program = program,
-      .checks = {everything_is_as_in_one_process, ranks_hold_the_same_running_statistics},
+      .checks = {everything_is_as_in_one_process, outputs_are_laid_out_like_inputs,
+                 ranks_hold_the_same_running_statistics},
       .labels = labels_of_layers(),
   });
 }
