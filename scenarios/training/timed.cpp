@@ -7,7 +7,12 @@ namespace lockstep::scenarios::training {
 
 namespace {
 
-constexpr const char *kEnd = "end", *kTimed = "timed_iterations", *kHasLog = "has a log";
+constexpr const char *kEnd = "end", *kTimed = "timed_iterations", *kHasLog = "has a log",
+                     *kOverlaps = "communication overlaps the backward";
+
+bool overlaps(const ReplicaLog& log) {
+  return log.times[3] > 0 && log.average_times[3] > 0;
+}
 
 }  // namespace
 
@@ -24,6 +29,7 @@ void record_timed_passes(const Loop& c, RankContext& here, const Replica& replic
   here.enter(c.steps - 1, kEnd);
   here.record(kHasLog, std::vector<int64_t>{log.has_value()});
   here.record(kTimed, std::vector<int64_t>{log ? log->timed_iterations : 0});
+  here.record(kOverlaps, std::vector<int64_t>{log && overlaps(*log)});
 }
 
 Findings passes_are_timed_as_often_as_said(const Loop& c, const History& h) {
@@ -31,6 +37,23 @@ Findings passes_are_timed_as_often_as_said(const Loop& c, const History& h) {
   if (as_integers(h.row(end, kHasLog).by_rank.front()).front() == 0) return {};
   return equal("A replica must time its first ten passes, and then one in as many as it was told",
                {{.row = h.row(end, kTimed), .expected = {int64_values({timed_passes(c)})}}});
+}
+
+// A bucket that is full leaves before the gradients of the next.
+bool fills_a_bucket_early(const Loop& c) {
+  return parameter_count(c) > 1 && c.bucket_cap_bytes == 1;
+}
+
+Findings buckets_leave_as_they_fill(const Loop& c, const History& h) {
+  const Moment end{c.steps - 1, kEnd};
+  const bool has_log = as_integers(h.row(end, kHasLog).by_rank.front()).front() != 0;
+  if (!has_log || !fills_a_bucket_early(c)) return {};
+  return equal(
+      "A timed pass must count communication from the first bucket that leaves",
+      {{.row = h.row(end, kOverlaps), .expected = {int64_values({1})}, .explanations = [] {
+          return Explanations{recorded_instead(
+              {"no_overlap", "none: its time begins after the backward"}, {int64_values({0})})};
+        }}});
 }
 
 }  // namespace lockstep::scenarios::training
