@@ -1,5 +1,6 @@
 """The 32 beliefs of Lockstep's own program, word for word at 80 columns."""
 
+import re
 import unittest
 
 from program_case import ProgramCase
@@ -8,33 +9,38 @@ SHOWN_AGAIN = 17  # without Unicode, and with each mistake: the beliefs' own tes
 
 
 class Beliefs(ProgramCase):
-    def names(self):
+    def listed(self):
+        """{name: (when it is true, the scenarios that prove it)} of the list."""
         status, out, _ = self.run_program("demo", "beliefs")
         self.assertEqual(status, 0)
-        return [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+        lines = out.splitlines()
+        return {name.split()[0]: (condition.strip(), re.findall("proved by (.+)", proof))
+                for name, condition, proof in zip(lines[::3], lines[1::3], lines[2::3])}
 
     @staticmethod
     def shown(text):
-        """The text without what is the same of every belief, its settings and the mistakes that can be planted."""
-        picture, lines = text.rsplit("\n\n  settings ", 1)
-        return picture + "\n\n" + "".join(line for line in lines.splitlines(True) if line.startswith(("  proof", "exit")))
+        """The command, the headline and the pictures, without what the list says too and what is the same of every belief."""
+        parts = text.split("\n\n")
+        return "\n\n".join([parts[0], *parts[2:-1]]) + "\n"
 
     def test_the_list(self):
         self.assert_golden("beliefs", self.told("demo", "beliefs"))
-        self.assertEqual(self.names(), ["belief-%d" % number for number in range(1, 33)])
-
-    def test_each_says_when_it_is_true(self):
-        _, out, _ = self.run_program("demo", "beliefs")
-        self.assertEqual(len([line for line in out.splitlines() if line.strip().startswith("true when ")]), 32)
+        self.assertEqual(list(self.listed()), ["belief-%d" % number for number in range(1, 33)])
 
     def test_the_names_of_version_0_1_are_known(self):
         for before, today in (("claims", "beliefs"), ("claim-30", "belief-30")):
             self.assertEqual(self.run_program("demo", before), self.run_program("demo", today))
 
     def test_each_fails_and_holds_on_its_condition(self):
-        texts = [self.told("demo", name) for name in self.names()]
-        self.assertTrue(all(len(line) <= 80 for line in "".join(texts).splitlines()), texts)
+        """The first whole, of the others what differs; each says when it is true and what proves it, as the list does."""
+        texts = []
+        for name, (condition, proof) in self.listed().items():
+            texts.append(self.told("demo", name))
+            words = " ".join(texts[-1].split())
+            self.assertIn("It is " + condition, words)
+            self.assertEqual(re.findall(r" proof \./lockstep (.+) exit 0", words), proof)
         text = texts[0] + "".join(map(self.shown, texts[1:]))
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
         self.assertNotIn("The checks say:", text)
         self.assert_golden("beliefs_shown", text)
 
