@@ -14,15 +14,16 @@ disk_needed_for_gpu_mb=4700
 disk_needed_for_pages_mb=300
 disk_needed_for_docs_mb=300
 
-# What .venv, .venv-peer or .venv-pages must hold: the requirements, less their comments.
-requirements() { grep -Ev '^[[:space:]]*(#|$)' -- "$root/requirements${1#.venv}.txt"; }
+# requirements NAME [PART]: what an environment, or a part of .venv, must hold, less its comments.
+requirements() { grep -Ev '^[[:space:]]*(#|$)' -- "$root/requirements${1#.venv}${2:-}.txt"; }
 
 # Note [An environment is complete]
 # Its file .complete is written last and holds the requirements that were installed. An environment
-# without it, or with other requirements, is a half-made or an old one, and is made anew.
+# without it, or with other requirements, is a half-made or an old one, and is made anew. The file of
+# NVIDIA's libraries in .venv is .complete-gpu.
 is_complete() {
-  local complete=$root/$1/.complete
-  [[ -r $complete && $(<"$complete") == "$(requirements "$1")" ]]
+  local complete=$root/$1/.complete${2:-}
+  [[ -r $complete && $(<"$complete") == "$(requirements "$@")" ]]
 }
 
 # Prints the first Python that can make an environment, and 1 if there is none.
@@ -46,8 +47,7 @@ find_python() {
   return 1
 }
 
-# make_environment NAME WHAT SIZE [PIP OPTION...]: makes .venv or .venv-peer anew, with its
-# requirements in it.
+# make_environment NAME WHAT SIZE [PIP OPTION...]: makes an environment anew, with its requirements in it.
 make_environment() {
   local name=$1 what=$2 size=$3 folder=$root/$1 python
   local venv_log=$logs/${name#.}.log pip_log=$logs/pip${name#.venv}.log
@@ -63,6 +63,12 @@ make_environment() {
     rm -rf -- "$folder"
     pip_failed "$what" "$pip_log"
   }
+  mark_complete "$name"
+}
+
+# make_unless_complete NAME WHAT SIZE: the same, or says that it is there.
+make_unless_complete() {
+  if is_complete "$1"; then say "$1 is complete"; else make_environment "$@"; fi
 }
 
 # pip_installs NAME REQUIREMENTS LOG [PIP OPTION...]: into .venv or .venv-peer.
@@ -89,16 +95,13 @@ pip_failed() {
     'Check the network (and the proxy and index that pip is told to use), and call again.'
 }
 
-# Says that an environment is whole: the last that is done to it.
+# Says that an environment, or a part of it, is whole: the last that is done to it.
 mark_complete() {
-  { requirements "$1" >"$root/$1/.partial" && mv -- "$root/$1/.partial" "$root/$1/.complete"; } ||
-    die "cannot write $1/.complete" "$(free_mb) MB are free there."
-}
-
-# Whether NVIDIA's libraries are in .venv: by a file as above.
-is_gpu_complete() {
-  local complete=$root/.venv/.complete-gpu
-  [[ -r $complete && $(<"$complete") == "$(requirements .venv-gpu)" ]]
+  if [[ $1 == .venv || $1 == .venv-peer ]]; then
+    rm -f -- "$root"/build/*/build.ninja  # So that every build looks again for what it holds.
+  fi
+  { requirements "$@" >"$root/$1/.partial" && mv -- "$root/$1/.partial" "$root/$1/.complete${2:-}"; } ||
+    die "cannot write $1/.complete${2:-}" "$(free_mb) MB are free there."
 }
 
 make_venv() {
@@ -107,47 +110,27 @@ make_venv() {
   # shellcheck disable=SC2034
   if [[ -e $root/.venv/.complete-gpu ]]; then with_gpu=1; fi
   make_environment .venv LibTorch '0.6 GB to download, 1.3 GB on disk' --no-deps
-  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for LibTorch again.
-  mark_complete .venv
 }
 
 make_gpu() {
-  if is_gpu_complete; then
+  if is_complete .venv -gpu; then
     say "NVIDIA's libraries are complete in .venv"
     return
   fi
   say "installing NVIDIA's libraries in .venv (1.9 GB to download, 2.7 GB on disk)"
   pip_installs .venv requirements-gpu.txt "$logs/pip-gpu.log" --no-deps ||
     pip_failed "NVIDIA's libraries" "$logs/pip-gpu.log"
-  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for NCCL again.
-  { requirements .venv-gpu >"$root/.venv/.partial" && mv -- "$root/.venv/.partial" "$root/.venv/.complete-gpu"; } ||
-    die 'cannot write .venv/.complete-gpu' "$(free_mb) MB are free there."
+  mark_complete .venv -gpu
 }
 
-make_peer() {
-  if is_complete .venv-peer; then
-    say '.venv-peer is complete'
-    return
-  fi
-  make_environment .venv-peer PyTorch '2.7 GB to download, 4.7 GB on disk'
-  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for PyTorch again.
-  mark_complete .venv-peer
-}
+make_peer() { make_unless_complete .venv-peer PyTorch '2.7 GB to download, 4.7 GB on disk'; }
 
-make_pages() {
-  if is_complete .venv-pages; then
-    say '.venv-pages is complete'
-    return
-  fi
-  make_environment .venv-pages "the driver of a browser" '55 MB to download, 0.2 GB on disk'
-  mark_complete .venv-pages
-}
+make_pages() { make_unless_complete .venv-pages 'the driver of a browser' '55 MB to download, 0.2 GB on disk'; }
 
 make_docs() {
   is_complete .venv-docs && return
   require_disk "$disk_needed_for_docs_mb"
   make_environment .venv-docs 'the builder of the site' '40 MB to download, 0.2 GB on disk'
-  mark_complete .venv-docs
 }
 
 # require_disk MB: ends with a sentence where less is free.
@@ -166,6 +149,6 @@ check_disk() {
   if ! is_complete .venv; then needed=$disk_needed_mb; fi
   if ((with_peer)) && ! is_complete .venv-peer; then needed=$((needed + disk_needed_for_peer_mb)); fi
   if ((with_pages)) && ! is_complete .venv-pages; then needed=$((needed + disk_needed_for_pages_mb)); fi
-  if ((with_gpu)) && ! is_gpu_complete; then needed=$((needed + disk_needed_for_gpu_mb)); fi
+  if ((with_gpu)) && ! is_complete .venv -gpu; then needed=$((needed + disk_needed_for_gpu_mb)); fi
   if ((needed)); then require_disk "$needed"; fi
 }
