@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The code of docs/course: each page's PyTorch runs as its page says and prints what it shows, and so does its C++, which is
-that of tests/docs/course/steps.cpp. LOCKSTEP_APPROVE=1 writes code of C++ and outputs anew. COURSE_STEPS names the program
-of the C++. PyTorch takes .venv-peer; without it those tests are skipped."""
+"""The code of docs/course: each page's PyTorch runs as its page says and prints what it shows, and so does its C++, of which
+COURSE_STEPS names the program. LOCKSTEP_APPROVE=1 writes outputs anew. PyTorch takes .venv-peer; without it those tests are
+skipped."""
 
 import importlib.machinery
 import os
@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
 import unittest
 
 from program_case import APPROVE, HERE, PROGRAM, UNSTABLE, ProgramCase
@@ -25,7 +24,6 @@ CPP = re.compile(r"<summary>The same in C\+\+</summary>\n.*?```cpp\n(?P<code>.*?
                  r"\n</details>", re.DOTALL)
 JUDGED = re.compile(r"```sh\n\./lockstep record -- (?P<command>[^\n]+)\n\./lockstep judge recorded\n```\n\n```text\n(?P<output>.*?)```\n",
                     re.DOTALL)
-FUNCTION = re.compile(r"(?m)^void \w+\(const Group&[^)]*\) \{\n(.*?)^\}\n", re.DOTALL)
 # An error of a peer that left: when it was seen, and Gloo's words for it.
 UNSTABLE_HERE = UNSTABLE + ((r"after \d+ ms", "after SOME ms"), (r"\(\[/pytorch/[^)]*\)", "(GLOO)"))
 LINES_MOST = 20  # Of PyTorch, beside imports and the process group.
@@ -107,14 +105,6 @@ class CourseCode(ProgramCase):
             name = shlex.split(PYTHON.search(self.read(page))["command"])[-1][:-len(".py")]
             self.assertNotIn(name, sys.builtin_module_names, page)
             self.assertIsNone(importlib.machinery.PathFinder.find_spec(name, outside), page)
-
-    def test_the_cpp_of_each_page_is_that_of_the_program(self):
-        with open(os.path.join(ROOT, "tests/docs/course/steps.cpp"), encoding="utf-8") as file:
-            functions = FUNCTION.findall(file.read())
-        self.assertEqual(len(functions), len(self.pages()))
-        for page, function in zip(self.pages(), functions):
-            with self.subTest(page):
-                self.check(page, CPP, "code", textwrap.dedent(function))
 
     def test_the_cpp_of_each_page_prints_what_its_pytorch_does(self):
         for number, page in enumerate(self.pages(), 1):

@@ -1,5 +1,4 @@
-// The C++ of docs/course: what a function's braces hold is a page's block, as test_course_code.py
-// checks.
+// The C++ of docs/course, of which each page's block is a function's body.
 #pragma once
 
 namespace lockstep::course {
