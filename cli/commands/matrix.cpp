@@ -7,6 +7,7 @@
 #include "cli/run/run_jobs.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
+#include "harness/base/case.h"
 #include "harness/base/text.h"
 #include "harness/process/single_threaded.h"
 
@@ -47,23 +48,21 @@ fs::path folder_of(const fs::path& file) {
   return file.parent_path() / file.stem();
 }
 
-void copy_cases(const Run& run, const fs::path& folder) {
+// The smallest cases alone: how each was drawn is the archive's to know.
+void write_cases(const Run& run, const fs::path& folder) {
   for (const auto& result : run.results) {
     if (!result.failure || result.failure->case_file.empty()) continue;
     const auto& from = result.failure->case_file;
     std::error_code error;
     fs::create_directories(folder, error);
-    if (!error)
-      fs::copy_file(from, folder / from.filename(), fs::copy_options::overwrite_existing, error);
-    if (error)
-      throw UsageError((folder / from.filename()).string() +
-                       ": cannot be written: " + error.message());
+    if (error) throw UsageError(folder.string() + ": cannot be written: " + error.message());
+    write_report(folder / from.filename(), case_file({.c = read_case_file(from).c}));
   }
 }
 
 void write_matrix(Run& run, const fs::path& file, const std::string& command) {
   if (run.interrupted) return;
-  copy_cases(run, folder_of(file));
+  write_cases(run, folder_of(file));
   write_report(file, reports::matrix_page(run, {.command = command,
                                                 .folder = file.stem().string(),
                                                 .differences = deliberate_differences()}));
