@@ -7,6 +7,8 @@ import unittest
 
 from program_case import ProgramCase
 
+BESIDE_STORIES = re.compile(r"\$|lockstep |  [A-Z]+ |\d+ scenarios|run: |exit ")
+
 
 class Passing(ProgramCase):
     def test_a_run_that_holds(self):
@@ -87,7 +89,9 @@ class Everything(ProgramCase):
     def test_a_full_run_has_a_canary(self):
         with open(self.file, "w", encoding="ascii"):
             pass
-        self.assert_golden("run_everything", self.told("run", "--seed", "7", "--timeout", "2", "--no-shrink"))
+        text = self.told("run", "--seed", "7", "--timeout", "2", "--no-shrink")
+        self.assertEqual(len(re.findall("(?m)^[✗?] ", text)), 12, "each that fails has its story, as in the golden texts above")
+        self.assert_golden("run_everything", "".join(line for line in text.splitlines(True) if BESIDE_STORIES.match(line)))
 
     def test_the_first_failure_stops_all(self):
         text = self.told("run", "--seed", "7", "-x", "-j", "2", "--not-tag", "one")
@@ -100,6 +104,7 @@ class Telling(ProgramCase):
             ["--help"], ["--version"], ["run", "--help"], ["replay", "--help"], ["report", "--help"],
             ["shard", "--help"]))
         self.assert_golden("help", text)
+        self.assertEqual(self.run_program(), (2, "", self.run_program("--help")[1]), "without a command it is the usage")
 
     def test_list(self):
         self.assert_golden("list", self.told("list") + self.told("list", "*hold*", "--tag", "many"))
@@ -149,7 +154,7 @@ class Refusing(ProgramCase):
         with open(self.folder + "/list.json", "w", encoding="ascii") as file:
             file.write("[1, 2")
         self.assert_golden("refusals", "".join(self.told(*arguments) for arguments in (
-            [], ["rnu"], ["run", "--wrold", "2"], ["run", "--seed"], ["run", "--seed", "x"],
+            ["rnu"], ["run", "--wrold", "2"], ["run", "--seed"], ["run", "--seed", "x"],
             ["run", "--cases", "3", "--cases", "4"], ["run", "-q", "-v"], ["run", "-x", "--keep-going"],
             ["run", "toys.hodl"], ["run", "nothing.like.it"], ["run", "--tag", "mnay"],
             ["run", "--tag", "many", "--not-tag", "many"], ["run", "--tag", "many and"],
