@@ -20,8 +20,8 @@ TOYS_THAT_FAIL = ("toys.multiply", "toys.average", "toys.crash", "toys.exit", "t
 
 
 class ByHand(Campaign):
-    def test_worlds_of_one_to_four_have_one_report(self):
-        for size in (1, 2, 3, 4):
+    def test_worlds_of_one_and_of_four_have_one_report(self):
+        for size in (1, 4):
             with self.subTest(size):
                 said = self.all_ended(self.by_hand(size, self.run_of("toys.hold", "toys.bare", "--cases", "4")))
                 self.assert_only_rank_zero_speaks(said, 0)
@@ -30,9 +30,8 @@ class ByHand(Campaign):
                                  {size})
 
     def test_a_full_run_has_its_canary(self):
-        for size in (1, 2):
-            said = self.all_ended(self.by_hand(size, self.run_of("--cases", "1", "--timeout", "2")))
-            self.assertIn("canary failed as it must", said[0].out)
+        said = self.all_ended(self.by_hand(2, self.run_of("--cases", "1", "--timeout", "2")))
+        self.assertIn("canary failed as it must", said[0].out)
 
     def test_failures_are_reported_as_on_cold(self):
         """Verdict, diagnosis, the table of values, who waits for whom: all but the name of the tier."""
@@ -85,9 +84,6 @@ class ByHand(Campaign):
                                                "--out", os.path.join(self.out, "again")]))
         self.assert_only_rank_zero_speaks(said, 1)
         self.assertIn("the sum over the ranks, not the average", said[0].out)
-
-    def test_temporary_files_of_ranks_are_gone(self):
-        self.all_ended(self.by_hand(2, self.run_of("toys.hold")))  # tearDown looks
 
 
 class Refusing(Campaign):

@@ -127,11 +127,19 @@ class Torchrun(Engine):
 
 
 class TorchrunStatic(Torchrun, Tests):
+    # TorchrunC10d has the others: to a rank both are the same variables.
+    test_a_campaign_runs_over_both = test_a_recorded_run_over_both_is_judged = None
+    test_a_host_that_is_switched_off_is_reported_by_the_ranks_of_the_other = None
+    test_a_host_that_is_switched_off_in_a_campaign_is_named = None
+
     def rendezvous(self, host):
         return ["--node-rank", str(host), "--master-addr", self.names[0], "--master-port", "29400"]
 
 
 class TorchrunC10d(Torchrun, Tests):
+    test_a_cable_that_is_cut_is_reported_by_the_ranks = None  # as TorchrunStatic's
+    test_a_recorded_run_over_both_is_judged = None  # as the one in Python below
+
     def rendezvous(self, _):
         return ["--rdzv-backend", "c10d", "--rdzv-endpoint", self.names[0] + ":29400", "--rdzv-id", "job7"]
 
