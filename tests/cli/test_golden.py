@@ -37,11 +37,6 @@ class Failing(ProgramCase):
     def test_a_row_of_several_is_wrong(self):
         self.assert_golden("run_story", self.told("run", "toys.average", "--seed", "7"))
 
-    def test_a_row_of_several_is_wrong_without_unicode(self):
-        text = self.told("run", "toys.average", "--seed", "7", LC_ALL="C")
-        self.assertTrue(text.isascii())
-        self.assert_golden("run_story_ascii", text)
-
     def test_a_row_of_several_is_wrong_in_colour(self):
         text = self.told("run", "toys.average", "--seed", "7", "--color", "always", NO_COLOR="1")
         self.assert_golden("run_story_colour", text)
