@@ -49,24 +49,6 @@ TEST(Coverage, TheSummarySaysHowManySharesAreMetAndWhichIsTheClosest) {
       << "the result's story says it";
 }
 
-TEST(Coverage, AMissedShareIsTheStoryOfItsResult) {
-  const auto text = result_text(with_shares(3), run_of({}), kColumns, {});
-  EXPECT_NE(text.find("  FAIL   2.9s"), std::string::npos);
-  EXPECT_NE(text.find("400 cases\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  hard: 3 of 200 drawn cases (2 %), at least 25 % required\n"),
-            std::string::npos)
-      << text;
-}
-
-TEST(Coverage, TooFewDrawnCasesAreSaidToBe) {
-  auto few = with_shares(60);
-  few.labels["drawn"] = 20;
-  const auto text = statistics(run_of({few}));
-  EXPECT_NE(text.find("labels: 1 result drew fewer than 25 cases, too few to judge their shares\n"),
-            std::string::npos);
-  EXPECT_EQ(text.find("required share"), std::string::npos) << text;
-}
-
 TEST(Coverage, TheSummarySaysHowManyPairsOfOptionsTheCasesCover) {
   auto run = run_of({});
   run.plan = {{.scenario = "a.b", .pairs = {44, 48}},

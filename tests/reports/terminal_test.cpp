@@ -121,15 +121,6 @@ TEST(Terminal, WithoutUnicodeEveryByteIsAscii) {
   EXPECT_EQ(shown("✗ … – ◄ · é", {.unicode = false}), "x ... - <- - ?");
 }
 
-TEST(Terminal, ColourAddsEscapesAndNothingElse) {
-  const auto plain = result_text(failing(), run_of({}), kColumns, {});
-  auto colour = result_text(failing(), run_of({}), kColumns, {.colour = true});
-  EXPECT_NE(colour.find('\033'), std::string::npos);
-  for (size_t at; (at = colour.find('\033')) != std::string::npos;)
-    colour.erase(at, colour.find('m', at) - at + 1);
-  EXPECT_EQ(colour, plain);
-}
-
 TEST(Terminal, WhatARankWroteCannotMoveTheCursor) {
   auto result = failing();
   result.failure->tail = "\033[2J\rgone";
