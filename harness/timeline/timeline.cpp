@@ -156,7 +156,6 @@ Overlap overlap_of(const RankTimeline& rank) {
             [](const auto* a, const auto* b) { return a->from_ns < b->from_ns; });
   for (const auto& span : rank.spans) {
     if (span.name != "backward") continue;
-    overlap.backward_ns += span.to_ns - span.from_ns;
     auto at = std::lower_bound(seen.begin(), seen.end(), span.from_ns,
                                [](const auto* each, int64_t ns) { return each->from_ns < ns; });
     int64_t busy_until = span.from_ns, last_issue = span.from_ns, busy = 0;

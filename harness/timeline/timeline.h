@@ -44,7 +44,7 @@ Timeline timeline_of(const RecordedRun& run);
 // the rank issued the last collective of a pass, since nothing is left to compute then, until all
 // of them are done; before, it overlaps with computation.
 struct Overlap {
-  int64_t backward_ns = 0, overlapped_ns = 0, exposed_ns = 0;
+  int64_t overlapped_ns = 0, exposed_ns = 0;
   size_t collectives = 0;
 };
 Overlap overlap_of(const RankTimeline& rank);

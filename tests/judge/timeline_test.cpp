@@ -120,7 +120,6 @@ TEST(Timeline, AsksNobodyWhereRanksIssuedDifferentCollectivesOrARankNone) {
 TEST(Timeline, CallsCommunicationExposedOnceNothingIsLeftToCompute) {
   const auto overlap = overlap_of(timeline_of(two_ranks()).ranks[0]);
   EXPECT_EQ(overlap.collectives, 2u);
-  EXPECT_EQ(overlap.backward_ns, 35 * kMs);
   EXPECT_EQ(overlap.overlapped_ns, 15 * kMs);
   EXPECT_EQ(overlap.exposed_ns, 7 * kMs);
 }
