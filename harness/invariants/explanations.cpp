@@ -192,6 +192,8 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "gradients that changed before they were averaged"},
       PatternExplanation{"average_of_averages",
                          "the ranks' own averages, weighted alike though they are of unlike sizes"},
+      PatternExplanation{"weighted_by_rank",
+                         "losses that each rank multiplies by a number of its own"},
       PatternExplanation{"sum_not_average", "the sum over the ranks where the average belongs"},
       PatternExplanation{"summed_again",
                          "averages of DistributedDataParallel that an all-reduce sums once more"},

@@ -104,6 +104,36 @@ TEST(Averages, OfUnlikeTermsAreRemarkedOnWhereTheyAreAHabit) {
   EXPECT_EQ(plant(kSteps, 0.75), "");  // weighted by its number of terms
 }
 
+TEST(Averages, OfLossesThatOneRankMultipliesAreRemarkedOn) {
+  const auto plant = [](const Json& of_one, const Json& of_other) {
+    auto run = right_run();
+    for (int step = 0; step < kSteps; ++step)
+      for (auto& rank : run.ranks) {
+        const auto& weights = rank.number == 0 ? of_one : of_other;
+        const auto at = std::find_if(
+            rank.records.begin(), rank.records.end(), [&](const Record& record) {
+              const auto* fact = std::get_if<Fact>(&record.what);
+              return fact && fact->name == "terms" && record.at.step == step;
+            });
+        auto second = *at;
+        std::get<Fact>(at->what).values["weight"] = weights[0];
+        std::get<Fact>(second.what).values["weight"] = weights[1];
+        rank.records.insert(at, second);
+      }
+    return first_pattern(gradients_are_averages(run).remarks);
+  };
+  EXPECT_EQ(plant({0.3, 0.7}, {0.9, 0.1}), "");  // each mixes two losses of its own batch
+  EXPECT_EQ(plant({0.3, 0.7}, {0.3, 0.7}), "");
+  EXPECT_EQ(plant({0.5, 0.5}, {1, 1}), "weighted_by_rank");
+}
+
+TEST(Averages, ThatWereComparedAreSaid) {
+  EXPECT_EQ(gradients_are_averages(right_run()).compared,
+            "terms of " + std::to_string(kSteps) + " losses");
+  EXPECT_EQ(gradients_are_averages(averaged(0.5)).compared,
+            "1 average · terms of " + std::to_string(kSteps) + " losses");
+}
+
 TEST(Averages, AreOfGradientsThatWereUnscaledBeforeTheyWereClipped) {
   const auto plant = [](double scale, double most, double norm) {
     auto run = right_run();

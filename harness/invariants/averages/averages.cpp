@@ -269,7 +269,10 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   if (auto unlike = terms_weighed_unlike(run, backwards)) judgement.remarks.push_back(*unlike);
   if (compared + backwards == 0 && judgement.findings.empty() && judgement.remarks.empty())
     return {.why_not = "no rank recorded over how many terms its losses average"};
-  judgement.compared = backwards > 0 ? counted(backwards, "backward") : counted(compared, "update");
+  std::vector<std::string> parts;
+  if (compared > 0) parts.push_back(counted(compared, "average"));
+  if (backwards > 0) parts.push_back("terms of " + counted(backwards, "loss", "losses"));
+  judgement.compared = joined(parts, " · ");
   return judgement;
 }
 

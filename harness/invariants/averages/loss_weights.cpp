@@ -43,22 +43,80 @@ std::map<std::string, std::vector<Backward>> backwards_of(const Rank& rank) {
   return all;
 }
 
+// Whether the ranks average over the same numbers of terms; sums have none.
+bool have_alike_terms(const std::vector<const Backward*>& ranks) {
+  const auto& first = ranks.front()->parts;
+  for (const auto* rank : ranks)
+    for (size_t at = 0; at < first.size(); ++at)
+      if (first[at].terms == 0 || rank->parts[at].terms != first[at].terms) return false;
+  return true;
+}
+
+double whole_weight(const Backward& backward) {
+  double weight = 0;
+  for (const auto& part : backward.parts) weight += part.weight;
+  return weight;
+}
+
+bool differ(double a, double b) {
+  constexpr double kPart = 1e-3;
+  return std::abs(a - b) > kPart * std::max(std::abs(a), std::abs(b));
+}
+
 // The first part of which a term counts unlike on the ranks; the number of parts where there is
-// none, or where the losses are not of the same parts.
+// none, where the losses are not of the same parts, or where each rank mixes losses of its own
+// batch (mixup) that have one weight together.
 size_t first_unlike(const std::vector<const Backward*>& ranks) {
   const auto& first = ranks.front()->parts;
+  bool is_mixed = true;
   for (const auto* rank : ranks) {
     if (rank->parts.size() != first.size()) return first.size();
     for (size_t at = 0; at < first.size(); ++at)
       if (rank->parts[at].function != first[at].function) return first.size();
+    is_mixed = is_mixed && !differ(whole_weight(*rank), whole_weight(*ranks.front()));
   }
-  constexpr double kPart = 1e-3;
+  if (is_mixed && have_alike_terms(ranks)) return first.size();
   for (size_t at = 0; at < first.size(); ++at)
-    for (const auto* rank : ranks) {
-      const double a = first[at].of_a_term(), b = rank->parts[at].of_a_term();
-      if (std::abs(a - b) > kPart * std::max(std::abs(a), std::abs(b))) return at;
-    }
+    for (const auto* rank : ranks)
+      if (differ(first[at].of_a_term(), rank->parts[at].of_a_term())) return at;
   return first.size();
+}
+
+Finding weighted_by_rank(const std::vector<const Backward*>& ranks) {
+  std::vector<std::string> texts;
+  for (const auto* rank : ranks) texts.push_back(short_number(whole_weight(*rank)));
+  const auto place = "step " + std::to_string(ranks.front()->at.step) + ", backward";
+  return {"",
+          "weighted_by_rank",
+          place,
+          "each rank multiplies its loss by a number of its own, in " + place + ": " +
+              values_text(texts) +
+              ". The average over the ranks counts the samples of one more than those of another",
+          {"usual where a rank counts in its own part of the data what one process counts in all, "
+           "or divides by a number of batches of its own. The cure: one number on all ranks"}};
+}
+
+// At the part `at` of the losses.
+Finding average_of_averages(const std::vector<const Backward*>& ranks, size_t at) {
+  std::vector<std::string> texts;
+  const bool is_sum = ranks.front()->parts[at].terms == 0;
+  for (const auto* rank : ranks)
+    texts.push_back(is_sum ? short_number(1 / rank->parts[at].weight)
+                           : counted(rank->parts[at].terms, "term"));
+  const auto place = "step " + std::to_string(ranks.front()->at.step) + ", backward";
+  return {"",
+          "average_of_averages",
+          place,
+          (is_sum
+               ? "each rank divides the sum in its loss by a number of its own, in " + place +
+                     " by: "
+               : "each rank averages its loss over its own number of terms, in " + place + ": ") +
+              values_text(texts) +
+              ". The average over the ranks counts a term of one more than one of another, where "
+              "one process counts all alike",
+          {"usual in trainings on texts of unlike lengths. The cure: sum the loss of each rank, "
+           "divide by the number of terms of all ranks (an all-reduce), and multiply by the "
+           "number of ranks, by which DistributedDataParallel divides"}};
 }
 
 }  // namespace
@@ -96,27 +154,8 @@ std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& back
       const auto at = first_unlike(ranks);
       if (at == of_first[number].parts.size()) continue;
       ++unlike;
-      if (finding) continue;
-      std::vector<std::string> texts;
-      const bool is_sum = of_first[number].parts[at].terms == 0;
-      for (const auto* rank : ranks)
-        texts.push_back(is_sum ? short_number(1 / rank->parts[at].weight)
-                               : counted(rank->parts[at].terms, "term"));
-      const auto place = "step " + std::to_string(of_first[number].at.step) + ", backward";
-      finding = Finding{
-          "",
-          "average_of_averages",
-          place,
-          (is_sum
-               ? "each rank divides the sum in its loss by a number of its own, in " + place +
-                     " by: "
-               : "each rank averages its loss over its own number of terms, in " + place + ": ") +
-              values_text(texts) +
-              ". The average over the ranks counts a term of one more than one of another, where "
-              "one process counts all alike",
-          {"usual in trainings on texts of unlike lengths. The cure: sum the loss of each rank, "
-           "divide by the number of terms of all ranks (an all-reduce), and multiply by the "
-           "number of ranks, by which DistributedDataParallel divides"}};
+      if (!finding)
+        finding = have_alike_terms(ranks) ? weighted_by_rank(ranks) : average_of_averages(ranks, at);
     }
   // Batches of unlike sizes at the end of a pass are no habit.
   if (unlike < 2 || 2 * unlike < backwards) return {};

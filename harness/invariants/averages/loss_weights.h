@@ -11,7 +11,8 @@ enum class LossWeights { unknown, whole, divided };
 LossWeights loss_weights_in(const RecordedRun& run, int step);
 
 // A remark where a term of one rank's losses counts more than one of another's, in most backwards:
-// each rank averages over its own number of terms. Counts the backwards that it compared.
+// each rank averages over its own number of terms, or multiplies by a number of its own. Counts the
+// backwards that it compared.
 std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards);
 
 }  // namespace lockstep::recorded

@@ -49,7 +49,7 @@ class History:
         self.process, self.lock, self.has_ended, self.is_failed = os.getpid(), threading.RLock(), False, False
 
     def open(self, rank, world):
-        """Raises OSError where it cannot write there."""
+        """Raises OSError where it cannot write there, and FileExistsError where the file is there."""
         with self.lock:
             self.path = os.path.join(self.folder, "rank%d.history" % rank)
             try:
@@ -57,8 +57,9 @@ class History:
                 self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 self.has_ended = True
-                reason = "is there already; record into a new folder" if os.path.lexists(self.path) else error.strerror
-                raise OSError("lockstep_recorder: %s: %s" % (self.path, reason)) from None
+                is_there = os.path.lexists(self.path)
+                reason = "is there already; record into a new folder" if is_there else error.strerror
+                raise (FileExistsError if is_there else OSError)("lockstep_recorder: %s: %s" % (self.path, reason)) from None
             waiting, self.waiting = self.waiting, []
             self.append(BEGIN, {"protocol": 1, "rank": rank, "world": world, **self.about})
             for record in waiting:

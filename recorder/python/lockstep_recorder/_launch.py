@@ -64,9 +64,12 @@ def start(folder=None, program=None, rank=None, world=None):
     try:
         if rank is not None:
             _state.recorder.history.open(rank, world)
-    except OSError as error:
+    except FileExistsError as error:  # `judge` would take the older run for this one.
         raise SystemExit(str(error)) from None
+    except OSError as error:
+        print("%s; this process is not recorded" % error, file=sys.stderr)
     sys.excepthook, sys.exit = functools.partial(threw, sys.excepthook), functools.partial(exited, sys.exit)
+    os._exit = functools.partial(left, os._exit)
     multiprocessing.process.BaseProcess.start = started(multiprocessing.process.BaseProcess.start)
 
 
@@ -116,6 +119,14 @@ def record_exception(error):
 def exited(original, *code):
     _state.recorder.exit_code = _state.recorder.history.count, code[0] if code else None
     original(*code)
+
+
+def left(original, *code, **named):
+    """The program ends at once, as many do where a backend would hang in a destructor."""
+    from ._hooks import quietly
+    status = next(iter((*code, *named.values())), None)
+    quietly("an ending", _state.recorder.history.end, *(("returned",) if status == 0 else ("exited", str(status))))
+    original(*code, **named)
 
 
 def ended():
@@ -172,17 +183,29 @@ def run(path):
     exec(code, vars(main_module))
 
 
+def run_module(name):
+    """Runs a module as `python -m` does, by the function that does it there."""
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    runpy._run_module_as_main(name)
+
+
 def main(arguments):
     folder = None
     if arguments[:1] == ["--record"]:
         folder, arguments = (arguments[1:2] or [None])[0], arguments[2:]
+    is_module = arguments[:1] == ["-m"]
+    if is_module:
+        arguments = arguments[1:]
     if not arguments or not (folder or os.environ.get("LOCKSTEP_RECORD")):
         sys.exit("usage: python -m lockstep_recorder --record FOLDER PROGRAM.py [ARGUMENTS]...\n"
+                 "       python -m lockstep_recorder --record FOLDER -m MODULE [ARGUMENTS]...\n"
                  "LOCKSTEP_RECORD names the folder in place of --record")
-    sys.argv, sys.path[0] = arguments, os.path.dirname(os.path.abspath(arguments[0]))
+    sys.argv = arguments
+    if not is_module:
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
     start(folder, arguments[0])
     try:
-        run(arguments[0])
+        (run_module if is_module else run)(arguments[0])
     except BaseException:
         ended()
         raise
