@@ -131,6 +131,8 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "parameters that differ after updates and no longer in the next forward"},
       PatternExplanation{"own_tensors",
                          "experts or parts of a table, which each rank has of its own"},
+      PatternExplanation{"own_training",
+                         "what one rank trains beside the model: a probe, a temperature"},
       PatternExplanation{"updates_by_itself", "parameters that a program changes itself"},
       PatternExplanation{"back_at_the_update",
                          "parameters that differed in a forward and no longer after the update"},

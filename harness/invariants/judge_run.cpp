@@ -7,6 +7,7 @@
 #include "harness/invariants/central_updates.h"
 #include "harness/invariants/consequences.h"
 #include "harness/invariants/own_tensors.h"
+#include "harness/invariants/own_trainings.h"
 #include "harness/invariants/resumed.h"
 #include "harness/recorded/joins.h"
 #include "harness/recorded/model_groups.h"
@@ -140,7 +141,9 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
 Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances,
            const RecordedRun* before) {
   const auto begin = Clock::now();
-  auto aligned = with_joins_aligned(as_recorded);
+  auto aligned = without_own_trainings(as_recorded);
+  if (auto joined = with_joins_aligned(aligned ? *aligned : as_recorded))
+    aligned = std::move(joined);
   if (auto central = with_central_updates_aligned(aligned ? *aligned : as_recorded))
     aligned = std::move(central);
   if (auto rest = without_own_tensors(aligned ? *aligned : as_recorded)) aligned = std::move(rest);

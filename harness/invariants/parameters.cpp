@@ -3,6 +3,7 @@
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/own_tensors.h"
+#include "harness/invariants/own_trainings.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -249,6 +250,7 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   auto judgement = replicas.judgement();
   add_untrained(run, judgement);
   judgement.remarks += own_tensors_in(run);
+  judgement.remarks += own_trainings_in(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
   if (replicas.any_divided())
     return {.why_not =

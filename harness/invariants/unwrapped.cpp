@@ -135,6 +135,21 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
   return any_row && (any_difference || were_handed_other_batches(run));
 }
 
+// True if the rank's recorded parameters never change: nothing that another rank sends is for them.
+bool keeps_its_parameters(const Rank& rank) {
+  std::map<std::string, const Digests*> first;
+  for (const auto& record : rank.records) {
+    const auto* is = std::get_if<Digests>(&record.what);
+    if (!is || is->list->role != "parameters") continue;
+    const auto* before = first.try_emplace(is->list->of, is).first->second;
+    if (!std::equal(is->values.begin(), is->values.end(), before->values.begin(),
+                    before->values.end(),
+                    [](const Digest& a, const Digest& b) { return a.bits == b.bits; }))
+      return false;
+  }
+  return !first.empty();
+}
+
 // Sentences that name the parameters that the program told DistributedDataParallel to ignore.
 Details ignored_parameters(const Rank& rank) {
   std::vector<std::string> names;
@@ -210,6 +225,10 @@ bool updates_centrally(const RecordedRun& run) {
     only = &rank;
   }
   if (!only) return false;
+  if (std::all_of(run.ranks.begin(), run.ranks.end(), [&](const Rank& rank) {
+        return &rank == only || keeps_its_parameters(rank);
+      }))
+    return false;  // It sends states of random generators, say.
   return std::any_of(only->records.begin(), only->records.end(), [&](const Record& record) {
     const auto* is = std::get_if<Digests>(&record.what);
     const auto elements = is && is->list->role == "parameters" ? elements_in(*is) : 0;

@@ -85,11 +85,21 @@ TEST(SentParameters, DoNotJudgeStepsWhereOneRankUpdatesForAll) {
       nth<Fact>(rank, 0, "model 0").values["wrapper"] = "watched";
       rank.history.ending.kind = Ending::Kind::returned;
     }
-    std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase == "update"; });
+    run.ranks[1] = without_updates(std::move(run.ranks[1]), false);
     const auto judgement = ranks_make_the_same_steps(run);
     EXPECT_EQ(judgement.findings.empty(), sends);
     EXPECT_EQ(judgement.why_not.find("one rank alone updates") != std::string::npos, sends);
   }
+}
+
+// As ranks do that take each other's states of random generators.
+TEST(SentParameters, AreNotWhatLeavesTheParametersOfOthersAsTheyWere) {
+  auto run = right_run();
+  for (int step = 0; step < kSteps; ++step)
+    run.ranks[0].history.events.push_back(
+        {{step, "update"}, Collective{.op = "broadcast", .group = "world", .elements = 4}});
+  std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase == "update"; });
+  EXPECT_EQ(ranks_make_the_same_steps(run).findings.at(0).pattern, "skipped_update");
 }
 
 }  // namespace

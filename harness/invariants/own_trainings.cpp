@@ -1,0 +1,189 @@
+#include "harness/invariants/own_trainings.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/endings.h"
+#include "harness/invariants/unwrapped.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr std::string_view kOwnTraining = "own training";
+
+using Tensors = std::vector<TensorList::Entry>;
+
+// An optimizer of tensors that no wrapper has. `is_apart`: backwards that reached no wrapped model
+// precede each of its updates.
+struct Optimizer {
+  Tensors tensors;
+  std::vector<int> steps;  // of its updates
+  bool is_apart = true;
+};
+
+bool has_owned(const Fact& update) {
+  const auto owned = update.values.find("owned");
+  return owned != update.values.end() && !owned->empty();
+}
+
+std::map<std::string, Optimizer> unwrapped_optimizers_of(const Rank& rank) {
+  std::map<std::string, Optimizer> all;
+  size_t backwards = 0, of_models = 0;  // since the last update
+  for (const auto& record : rank.records) {
+    if (const auto* span = std::get_if<Span>(&record.what))
+      backwards += span->name == "backward" ? 1 : 0;
+    if (const auto* digests = std::get_if<Digests>(&record.what);
+        digests && digests->list->role == "parameters" && all[digests->list->of].tensors.empty())
+      all[digests->list->of].tensors = digests->list->tensors;
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    of_models += fact->name == "backward" ? 1 : 0;
+    if (!fact->name.starts_with("optimizer ")) continue;
+    auto& is = all[fact->name];
+    is.steps.push_back(record.at.step);
+    is.is_apart = is.is_apart && backwards > 0 && of_models == 0 && !has_owned(*fact);
+    backwards = of_models = 0;
+  }
+  std::erase_if(all, [](const auto& each) { return each.second.steps.empty(); });
+  return all;
+}
+
+bool updates_a_wrapped_model(const Rank& rank) {
+  return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    return fact && fact->name.starts_with("optimizer ") && has_owned(*fact);
+  });
+}
+
+bool trains(const std::map<std::string, Optimizer>& optimizers, const Tensors& tensors) {
+  return std::any_of(optimizers.begin(), optimizers.end(), [&](const auto& each) {
+    return each.second.tensors == tensors;
+  });
+}
+
+// The names that the rank's other optimizers have without those that are left out.
+std::map<std::string, std::string> new_names(const Rank& rank, const std::set<std::string>& out) {
+  std::map<std::string, std::string> names;
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("optimizer ") && !out.contains(fact->name))
+      names.try_emplace(fact->name, "optimizer " + std::to_string(names.size()));
+  return names;
+}
+
+class Leaving {
+ public:
+  Leaving(Rank& rank, const std::map<std::string, Optimizer>& own) : rank_(rank) {
+    for (const auto& [name, is] : own) {
+      names_.insert(name);
+      steps_.insert(is.steps.begin(), is.steps.end());
+    }
+    renamed_ = new_names(rank, names_);
+  }
+
+  void leave_out() {
+    std::erase_if(rank_.records, [&](const Record& record) { return is_own(record); });
+    for (auto& record : rank_.records) {
+      shift(record.at);
+      rename(record);
+    }
+    for (auto& event : rank_.history.events) shift(event.at);
+    shift(rank_.history.last);
+  }
+
+ private:
+  bool is_own(const Record& record) const {
+    if (const auto* digests = std::get_if<Digests>(&record.what))
+      return names_.contains(digests->list->of);
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) return false;
+    const bool is_of_losses = fact->name == "terms" || fact->name == "clip";
+    return names_.contains(fact->name) || names_.contains(fact->text("of")) ||
+           names_.contains(fact->text("optimizer")) ||
+           (is_of_losses && steps_.contains(record.at.step));
+  }
+
+  void shift(Moment& at) const {
+    at.step -= static_cast<int>(std::distance(steps_.begin(), steps_.lower_bound(at.step)));
+  }
+
+  void rename(Record& record) const {
+    if (auto* digests = std::get_if<Digests>(&record.what)) {
+      const auto found = renamed_.find(digests->list->of);
+      if (found == renamed_.end()) return;
+      auto list = *digests->list;
+      list.of = found->second;
+      digests->list = std::make_shared<const TensorList>(std::move(list));
+    } else if (auto* fact = std::get_if<Fact>(&record.what)) {
+      if (const auto found = renamed_.find(fact->name); found != renamed_.end())
+        fact->name = found->second;
+      for (const char* field : {"of", "optimizer"})
+        if (const auto found = renamed_.find(fact->text(field)); found != renamed_.end())
+          fact->values[field] = found->second;
+    }
+  }
+
+  Rank& rank_;
+  std::set<std::string> names_;
+  std::set<int> steps_;
+  std::map<std::string, std::string> renamed_;
+};
+
+int64_t elements_in(const Tensors& tensors) {
+  int64_t elements = 0;
+  for (const auto& tensor : tensors) elements += count_of(tensor.shape);
+  return elements;
+}
+
+}  // namespace
+
+std::optional<RecordedRun> without_own_trainings(const RecordedRun& run) {
+  std::vector<std::map<std::string, Optimizer>> all;
+  for (const auto& rank : run.ranks) {
+    if (!wraps_a_model(rank) || !updates_a_wrapped_model(rank) || !rank.joins.empty()) return {};
+    all.push_back(unwrapped_optimizers_of(rank));
+  }
+  std::optional<RecordedRun> rest;
+  for (size_t number = 0; number < all.size(); ++number) {
+    auto own = all[number];
+    std::erase_if(own, [&](const auto& each) {
+      const auto& is = each.second;
+      return !is.is_apart || is.tensors.empty() ||
+             std::all_of(all.begin(), all.end(),
+                         [&](const auto& rank) { return trains(rank, is.tensors); });
+    });
+    if (own.empty()) continue;
+    if (!rest) rest = run;
+    auto& rank = rest->ranks[number];
+    Leaving(rank, own).leave_out();
+    for (const auto& [name, is] : own)
+      rank.records.push_back(
+          {rank.history.last, Fact{std::string(kOwnTraining),
+                                   {{"elements", elements_in(is.tensors)},
+                                    {"updates", is.steps.size()}}}});
+  }
+  return rest;
+}
+
+Findings own_trainings_in(const RecordedRun& run) {
+  Findings remarks;
+  for (const auto& rank : run.ranks) {
+    int64_t updates = 0, elements = 0;
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == kOwnTraining) {
+        updates += fact->whole("updates").value_or(0);
+        elements = std::max(elements, fact->whole("elements").value_or(0));
+      }
+    if (updates > 0)
+      remarks.push_back({"", "own_training", rank_text(rank),
+                         rank_text(rank) + " trains " + counted(elements, "element") +
+                             " of no wrapped model by itself, in " + counted(updates, "update") +
+                             " beside those of the model, as a probe of its features: not compared"});
+  }
+  return remarks;
+}
+
+}  // namespace lockstep::recorded
