@@ -96,14 +96,17 @@ class Leaving {
 
  private:
   bool is_own(const Record& record) const {
+    const bool is_at = steps_.contains(record.at.step);
     if (const auto* digests = std::get_if<Digests>(&record.what))
-      return names_.contains(digests->list->of);
+      return names_.contains(digests->list->of) ||
+             // The model as it is meanwhile: frozen, say.
+             (is_at && record.at.phase == "update" && digests->list->role != "average");
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) return false;
     const bool is_of_losses = fact->name == "terms" || fact->name == "clip";
     return names_.contains(fact->name) || names_.contains(fact->text("of")) ||
            names_.contains(fact->text("optimizer")) ||
-           (is_of_losses && steps_.contains(record.at.step));
+           (is_of_losses && is_at);
   }
 
   void shift(Moment& at) const {

@@ -177,6 +177,34 @@ class Started(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("rank0.history: is there already; record into a new folder", result.stderr)
 
+    def test_a_training_runs_where_nothing_can_be_written(self):
+        with open(self.out, "wb"):
+            pass
+        result = self.run_program(ALONE, RANK="0")
+        self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
+        self.assertIn("rank0.history: Not a directory; this process is not recorded", result.stderr)
+
+    def test_a_program_that_leaves_at_once_has_ended(self):
+        for status, ending in (0, '"kind":"returned","why":""'), (3, '"kind":"exited","why":"3"'):
+            with self.subTest(status=status):
+                result = self.run_program(ALONE + "import os\nos._exit(%d)\n" % status, LOCKSTEP_RECORD=self.out + str(status))
+                self.assertEqual(result.returncode, status, result.stderr)
+                with open(os.path.join(self.out + str(status), "rank0.history"), "rb") as file:
+                    self.assertIn(ending, file.read().decode("latin-1"))
+
+    def test_a_module_runs_as_python_runs_it(self):
+        os.mkdir(os.path.join(self.folder, "package"))
+        for name, text in ("__init__", ""), ("part", "VALUE = 7\n"), ("train", "from .part import VALUE\nimport sys\nprint(__name__, VALUE, "
+                                                                       "__package__, __spec__.name, sys.argv, sys.path[0], vars() is "
+                                                                       "vars(sys.modules['__main__']))\n"):
+            with open(os.path.join(self.folder, "package", name + ".py"), "w", encoding="utf-8") as file:
+                file.write(text)
+        said = [self.run_program("", module=module, LOCKSTEP_RECORD=out) for module, out in
+                ((("-m", "package.train"), ""), (("-m", "lockstep_recorder", "-m", "package.train"), self.out))]
+        self.assertEqual([(each.returncode, each.stderr) for each in said], [(0, "")] * 2)
+        self.assertIn("__main__ 7 package package.train", said[0].stdout)
+        self.assertEqual(said[0].stdout, said[1].stdout)
+
     def test_a_program_ends_as_it_does_where_the_recorder_cannot_begin(self):
         os.mkdir(os.path.join(self.folder, "torch"))
         for error in "ImportError('no such module')", "OSError('libtorch.so: cannot open shared object file')":

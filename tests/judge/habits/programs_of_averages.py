@@ -220,6 +220,19 @@ def keep_a_queue(rank, name):
         update(ddp, optimizer, x, torch.zeros(len(x), dtype=torch.long))
 
 
+def mix(rank, name):
+    """Two losses of one batch, weighed by numbers that each rank draws, as mixup does."""
+    ddp = DistributedDataParallel(layers())
+    optimizer, drawn = sgd(ddp), random.Random(rank)
+    for x, y in batches():
+        part, other = drawn.random(), y.flip(0)
+        optimizer.zero_grad()
+        output = ddp(part * x + (1 - part) * x.flip(0))
+        loss = part * cross_entropy(output, y) + (1 - part) * cross_entropy(output, other)
+        (loss * (1 + rank) if name == "mixed_by_rank" else loss).backward()
+        optimizer.step()
+
+
 def wrap_for_one(rank, name):
     groups = [dist.new_group([each]) for each in range(dist.get_world_size())]
     ddp = DistributedDataParallel(layers(), process_group=groups[rank])
@@ -236,7 +249,7 @@ PROGRAMS = {count_tokens: ("tokens_of_all", "mean_weighted_by_tokens", "tokens_b
             accumulate_alike: ("accumulated_alike",), begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),
             seed_workers: ("workers_by_rank", "seeded_in_vain", "workers_by_number"),
             cut_batches: ("cut_of_one_order", "drawn_at_random", "cut_of_own_orders", "cut_of_own_orders_once", "own_whole_orders"),
-            keep_a_queue: ("queue_of_all", "queue_of_own"), wrap_for_one: ("group_of_one",)}
+            mix: ("mixed", "mixed_by_rank"), keep_a_queue: ("queue_of_all", "queue_of_own"), wrap_for_one: ("group_of_one",)}
 
 
 if __name__ == "__main__":

@@ -202,6 +202,39 @@ def route(rank, name):
         optimizer.step()
 
 
+def train_beside(rank, name):
+    """Rank 0 fits a probe of the features in each epoch, or trains a layer of the model's alone."""
+    ddp, head = DistributedDataParallel(layers()), with_layer(nn.Tanh())[-1]
+    optimizer, of_head = sgd(ddp), sgd(head)
+    for number, (x, y) in enumerate(batches()):
+        if name == "probe_of_rank_zero" and rank == 0 and number % 3 == 0:
+            of_probe = nn.Linear(CLASSES, CLASSES)
+            fits = torch.optim.Adam(of_probe.parameters())
+            for _ in range(2):
+                update(nn.Sequential(ddp.module.eval().requires_grad_(False), of_probe), fits, x, y)
+            ddp.module.train().requires_grad_(True)
+        optimizer.zero_grad()
+        output = ddp(x)
+        cross_entropy(head(nn.functional.pad(output, (0, WIDTH - CLASSES))) if name == "head_of_rank_zero" else output, y).backward()
+        optimizer.step()
+        if name == "head_of_rank_zero" and rank == 0:
+            of_head.step()
+
+
+def update_on_rank_zero(rank, name):
+    """All ranks take its random numbers, as accelerate lets them."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        state = torch.get_rng_state()
+        dist.broadcast(state, 0)
+        torch.set_rng_state(state)
+        optimizer.zero_grad()
+        cross_entropy(ddp(x), y).backward()
+        if rank == 0:
+            optimizer.step()
+
+
 def average_in_parts(rank, name):
     """A run with an average of weights, and what resumes it from its end."""
     ddp, path = DistributedDataParallel(layers()), os.path.join(sys.argv[1], "averaged parts")
@@ -226,6 +259,7 @@ PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a
             accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",),
             contrast: ("contrast", "contrast_without_gradient"), drop_units: ("drops", "seeded_in_the_loop"),
             augment: ("augmented", "not_augmented", "augmented_alike", "augmented_by_one_seed"), route: ("gate", "gate_of_a_rank"),
+            train_beside: ("probe_of_rank_zero", "head_of_rank_zero"), update_on_rank_zero: ("updated_on_rank_zero",),
             average_in_parts: ("average_before", "average_after", "average_begun_anew")}
 
 if __name__ == "__main__":

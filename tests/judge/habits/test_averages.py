@@ -14,11 +14,12 @@ from recorded_case import RecordedCase, main
 CLEAN = ("tokens_of_all", "mean_weighted_by_tokens", "tokens_but_in_the_last_batch", "clipped_unscaled", "unscaled_by_hand",
          "clipped_by_the_scale", "hook_that_averages", "hook_that_sums_a_divided_loss", "waited", "waited_by_futures", "averaged_by_hand",
          "summed_of_divided_losses", "accumulated_alike", "clipped_behind_the_average", "averaged_again", "workers_by_rank", "seeded_in_vain",
-         "cut_of_one_order", "drawn_at_random", "queue_of_all")
+         "cut_of_one_order", "drawn_at_random", "queue_of_all", "mixed")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "mean_of_own_tokens": ("gradients.are_averages", "average_of_averages"),
     "sum_by_own_tokens": ("gradients.are_averages", "average_of_averages"),
+    "mixed_by_rank": ("gradients.are_averages", "weighted_by_rank"),
     "clipped_before_the_average": ("gradients.are_averages", "clipped_before_averaging"),
     "workers_by_number": ("random.streams_differ", "workers_seeded_alike"),
     "cut_of_own_orders_once": ("data.is_partitioned", "shared_inputs"),

@@ -21,6 +21,7 @@ CUSTOMS = {
     "averaged_from_own_weights": ("parameters.are_the_same", "began_unlike"),
     "contrast_without_gradient": ("collectives.have_one_order", "gathered_without_gradient"),
     "gate": ("parameters.are_the_same", "own_tensors"),
+    "probe_of_rank_zero": ("parameters.are_the_same", "own_training"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
@@ -34,6 +35,8 @@ MISTAKES = {
     "gradients_without_backward": ("parameters.are_the_same", "no_two_ranks_agree", "or torch.autograd.grad"),
     "windows_of_a_rank": ("gradients.are_the_same", "synchronised_on_some_ranks", "rank 0 has synchronised, rank 1 has no_sync"),
     "seeded_in_the_loop": ("random.streams_differ", "restarted_stream", "a seed that is set within the loop"),
+    "head_of_rank_zero": ("forward.runs_through_the_wrapper", "nobody_averaged", "optimizer 1 updates"),
+    "updated_on_rank_zero": ("run.has_one_length", "skipped_update", "in step 0 rank 0 made an update by optimizer 0"),
     "gate_of_a_rank": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of optimizer 0: 2 of 2 tensors differ"),
 }
 
