@@ -2,8 +2,8 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
-#include "harness/invariants/own_tensors.h"
-#include "harness/invariants/own_trainings.h"
+#include "harness/invariants/own/own_tensors.h"
+#include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

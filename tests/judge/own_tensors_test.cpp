@@ -1,9 +1,9 @@
 // Checks tensors that each rank has of its own on purpose.
-#include "harness/invariants/own_tensors.h"
+#include "harness/invariants/own/own_tensors.h"
 
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/own_trainings.h"
+#include "harness/invariants/own/own_trainings.h"
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST(OwnTrainings, AreLeftOutAndStepsAreNumberedWithoutThem) {
     const auto remarks = own_trainings_in(*rest);
     ASSERT_EQ(remarks.size(), 1u);
     EXPECT_EQ(remarks.front().diagnosis,
-              "rank 0 trains 2 elements of no wrapped model by itself, in 2 updates beside those of "
+              "rank 0 trains 2 elements of no wrapped model alone, in 2 updates beside those of "
               "the model, as a probe of its features: not compared");
   }
 }

@@ -1,4 +1,4 @@
-// What one rank trains alone beside the model that all train: a linear probe, or a temperature.
+// Leaves out what one rank trains alone beside the model that all train: a probe, or a temperature.
 #pragma once
 
 #include "harness/invariants/invariants.h"

@@ -1,4 +1,4 @@
-#include "harness/invariants/own_trainings.h"
+#include "harness/invariants/own/own_trainings.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
@@ -183,7 +183,7 @@ Findings own_trainings_in(const RecordedRun& run) {
     if (updates > 0)
       remarks.push_back({"", "own_training", rank_text(rank),
                          rank_text(rank) + " trains " + counted(elements, "element") +
-                             " of no wrapped model by itself, in " + counted(updates, "update") +
+                             " of no wrapped model alone, in " + counted(updates, "update") +
                              " beside those of the model, as a probe of its features: not compared"});
   }
   return remarks;
