@@ -173,7 +173,6 @@ std::vector<NamedBuffer> BufferSync::buffers(const Communicator& communicator) c
 }
 
 void BufferSync::before_forward(Communicator& communicator, int source) {
-  if (!has_any()) return;
   if (hook_ && place_ == BufferHookPlace::after_forward) {
     source_after_forward_ = source;
   } else if (hook_) {

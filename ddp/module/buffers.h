@@ -50,9 +50,10 @@ class BufferSync {
   const BufferHook* hook() const { return hook_.get(); }
   BufferHookPlace place() const { return place_; }
 
-  // Around a forward in which buffers are due: one of the two calls does something.
-  // before_forward() is Collective and blocks, after_forward() too unless its forward was local.
-  // They throw ChangedBuffers if the buffers are not those of the construction; CommunicationError.
+  // Around a forward of a module that has buffers, in which they are due: one of the two calls does
+  // something. before_forward() is Collective and blocks, after_forward() too unless its forward
+  // was local. They throw ChangedBuffers if the buffers are not those of the construction;
+  // CommunicationError.
   void before_forward(Communicator& communicator, int source = 0);
   void after_forward(Communicator& communicator);
 

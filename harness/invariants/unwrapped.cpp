@@ -225,9 +225,8 @@ bool updates_centrally(const RecordedRun& run) {
     only = &rank;
   }
   if (!only) return false;
-  if (std::all_of(run.ranks.begin(), run.ranks.end(), [&](const Rank& rank) {
-        return &rank == only || keeps_its_parameters(rank);
-      }))
+  if (std::all_of(run.ranks.begin(), run.ranks.end(),
+                  [&](const Rank& rank) { return &rank == only || keeps_its_parameters(rank); }))
     return false;  // It sends states of random generators, say.
   return std::any_of(only->records.begin(), only->records.end(), [&](const Record& record) {
     const auto* is = std::get_if<Digests>(&record.what);

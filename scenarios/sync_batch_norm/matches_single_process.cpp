@@ -25,6 +25,7 @@
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/draw.h"
 #include "scenarios/sync_batch_norm/expected.h"
+#include "scenarios/sync_batch_norm/output_layout.h"
 
 #include <torch/torch.h>
 
@@ -32,17 +33,6 @@ namespace lockstep::scenarios::sync_batch_norm_matches_single_process {
 namespace {
 
 using namespace sync_batch_norm;
-
-constexpr const char* kLayout = "output is contiguous, channels last";
-
-// Whether a tensor is contiguous, and whether its channels are last in memory. Both are true where
-// a size of 1 leaves it open.
-std::vector<int64_t> layout_of(const at::Tensor& tensor) {
-  const bool is_flat = tensor.dim() < 4;
-  const auto last =
-      tensor.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
-  return {tensor.is_contiguous(), !is_flat && tensor.is_contiguous(last)};
-}
 
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
@@ -56,7 +46,7 @@ void program(const Layer& c, RankContext& here) {
     input.requires_grad_(needs_gradient(c, here.rank()));
     const auto output = model->forward(input);
     here.record(kOutput, output);
-    here.record(kLayout, layout_of(output));
+    here.record(kOutputLayout, layout_of(output));
     here.enter(step, "backward");
     if (output.requires_grad()) output.backward(cotangent_of(c, step, here.rank()));
     here.record(kInputGradient, gradient_or_nothing(input));
@@ -117,29 +107,6 @@ Findings everything_is_as_in_one_process(const Layer& c, const History& h) {
   out += compared(c, h, steps, "Running statistics must move towards the whole batch's",
                   "after step", {kRunningMean, kRunningVar, kBatches});
   return out;
-}
-
-// An input whose channels are last gives such an output; any other, a contiguous one.
-Findings outputs_are_laid_out_like_inputs(const Layer& c, const History& h) {
-  std::vector<Comparison> rows;
-  for (int s = 0; s < c.steps; ++s) {
-    std::vector<TensorValue> expected, anew;
-    for (int rank = 0; rank < c.world.size; ++rank) {
-      const auto input = input_of(c, s, rank);
-      const auto contiguous = int64_values(layout_of(input.contiguous()));
-      expected.push_back(c.layout == LayerLayout::channels_last ? int64_values(layout_of(input))
-                                                                : contiguous);
-      anew.push_back(contiguous);
-    }
-    rows.push_back(
-        {.row = h.row({s, "forward"}, kLayout),
-         .expected = std::move(expected),
-         .explanations = [anew] {
-           return Explanations{recorded_instead(
-               {"laid_out_anew", "contiguous, where the input's channels are last"}, anew)};
-         }});
-  }
-  return equal("An output must be laid out in memory like its input, or contiguous", rows);
 }
 
 Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h) {

@@ -39,9 +39,9 @@ Findings passes_are_timed_as_often_as_said(const Loop& c, const History& h) {
                {{.row = h.row(end, kTimed), .expected = {int64_values({timed_passes(c)})}}});
 }
 
-// A bucket that is full leaves before the gradients of the next.
+// From its second pass on a replica has its buckets in the order in which gradients arrive.
 bool fills_a_bucket_early(const Loop& c) {
-  return parameter_count(c) > 1 && c.bucket_cap_bytes == 1;
+  return c.steps > 1 && parameter_count(c) > 1 && c.bucket_cap_bytes == 1;
 }
 
 Findings buckets_leave_as_they_fill(const Loop& c, const History& h) {

@@ -110,8 +110,8 @@ TEST(Averages, OfLossesThatOneRankMultipliesAreRemarkedOn) {
     for (int step = 0; step < kSteps; ++step)
       for (auto& rank : run.ranks) {
         const auto& weights = rank.number == 0 ? of_one : of_other;
-        const auto at = std::find_if(
-            rank.records.begin(), rank.records.end(), [&](const Record& record) {
+        const auto at =
+            std::find_if(rank.records.begin(), rank.records.end(), [&](const Record& record) {
               const auto* fact = std::get_if<Fact>(&record.what);
               return fact && fact->name == "terms" && record.at.step == step;
             });

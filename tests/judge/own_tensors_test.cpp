@@ -57,18 +57,17 @@ RecordedRun with_a_probe(int step, bool is_apart, bool on_all_ranks) {
         list.of = "optimizer 1";
         digests->list = std::make_shared<const TensorList>(std::move(list));
       }
-      const bool is_there = record.at.step == step && fact &&
-                            fact->name == (is_apart ? "terms" : "optimizer 1");
+      const bool is_there =
+          record.at.step == step && fact && fact->name == (is_apart ? "terms" : "optimizer 1");
       for (int update = 0; is_there && update < kUpdates; ++update) {
         const Moment at{step + update, "update"};
         if (update == 0) records.push_back({at, own("parameters", 5)});
         records.push_back({at, Span{"backward", 0, 1}});
-        records.push_back(
-            {at, Fact{"optimizer 0", {{"owned", Json::array()}, {"foreign", 1}}}});
+        records.push_back({at, Fact{"optimizer 0", {{"owned", Json::array()}, {"foreign", 1}}}});
         records.push_back({at, own("parameters", 6)});
       }
-      const bool is_behind = record.at.step > step || is_there ||
-                             (!records.empty() && records.back().at.step > step);
+      const bool is_behind =
+          record.at.step > step || is_there || (!records.empty() && records.back().at.step > step);
       if (is_behind) record.at.step = std::max(record.at.step, step) + kUpdates;
       records.push_back(record);
     }

@@ -3,6 +3,7 @@
 #include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
+#include "scenarios/sync_batch_norm/output_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -21,15 +22,18 @@ const std::vector<std::pair<const char*, std::vector<const char*>>> kPhases{
 History history_of(const Layer& c, const std::vector<Step>& steps) {
   std::vector<RankHistory> ranks(static_cast<size_t>(c.world.size));
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    for (size_t s = 0; s < steps.size(); ++s)
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const auto step = static_cast<int>(s);
+      ranks[rank].events.push_back(
+          {{step, "forward"}, Observation{kOutputLayout, expected_layouts(c, step)[rank]}});
       for (const auto& [phase, names] : kPhases)
         for (const char* name : names) {
           if (!steps[s].contains(name)) continue;
           const auto& values = steps[s].at(name).values;
           ranks[rank].events.push_back(
-              {{static_cast<int>(s), phase},
-               Observation{name, values.size() == 1 ? values[0] : values[rank]}});
+              {{step, phase}, Observation{name, values.size() == 1 ? values[0] : values[rank]}});
         }
+    }
   return History(std::move(ranks));
 }
 

@@ -104,19 +104,19 @@ Finding average_of_averages(const std::vector<const Backward*>& ranks, size_t at
     texts.push_back(is_sum ? short_number(1 / rank->parts[at].weight)
                            : counted(rank->parts[at].terms, "term"));
   const auto place = "step " + std::to_string(ranks.front()->at.step) + ", backward";
-  return {"",
-          "average_of_averages",
-          place,
-          (is_sum
-               ? "each rank divides the sum in its loss by a number of its own, in " + place +
-                     " by: "
-               : "each rank averages its loss over its own number of terms, in " + place + ": ") +
-              values_text(texts) +
-              ". The average over the ranks counts a term of one more than one of another, where "
-              "one process counts all alike",
-          {"usual in trainings on texts of unlike lengths. The cure: sum the loss of each rank, "
-           "divide by the number of terms of all ranks (an all-reduce), and multiply by the "
-           "number of ranks, by which DistributedDataParallel divides"}};
+  return {
+      "",
+      "average_of_averages",
+      place,
+      (is_sum
+           ? "each rank divides the sum in its loss by a number of its own, in " + place + " by: "
+           : "each rank averages its loss over its own number of terms, in " + place + ": ") +
+          values_text(texts) +
+          ". The average over the ranks counts a term of one more than one of another, where "
+          "one process counts all alike",
+      {"usual in trainings on texts of unlike lengths. The cure: sum the loss of each rank, "
+       "divide by the number of terms of all ranks (an all-reduce), and multiply by the "
+       "number of ranks, by which DistributedDataParallel divides"}};
 }
 
 }  // namespace
@@ -155,7 +155,8 @@ std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& back
       if (at == of_first[number].parts.size()) continue;
       ++unlike;
       if (!finding)
-        finding = have_alike_terms(ranks) ? weighted_by_rank(ranks) : average_of_averages(ranks, at);
+        finding =
+            have_alike_terms(ranks) ? weighted_by_rank(ranks) : average_of_averages(ranks, at);
     }
   // Batches of unlike sizes at the end of a pass are no habit.
   if (unlike < 2 || 2 * unlike < backwards) return {};

@@ -59,9 +59,8 @@ bool updates_a_wrapped_model(const Rank& rank) {
 }
 
 bool trains(const std::map<std::string, Optimizer>& optimizers, const Tensors& tensors) {
-  return std::any_of(optimizers.begin(), optimizers.end(), [&](const auto& each) {
-    return each.second.tensors == tensors;
-  });
+  return std::any_of(optimizers.begin(), optimizers.end(),
+                     [&](const auto& each) { return each.second.tensors == tensors; });
 }
 
 // The names that the rank's other optimizers have without those that are left out.
@@ -105,8 +104,7 @@ class Leaving {
     if (!fact) return false;
     const bool is_of_losses = fact->name == "terms" || fact->name == "clip";
     return names_.contains(fact->name) || names_.contains(fact->text("of")) ||
-           names_.contains(fact->text("optimizer")) ||
-           (is_of_losses && is_at);
+           names_.contains(fact->text("optimizer")) || (is_of_losses && is_at);
   }
 
   void shift(Moment& at) const {
@@ -163,10 +161,9 @@ std::optional<RecordedRun> without_own_trainings(const RecordedRun& run) {
     auto& rank = rest->ranks[number];
     Leaving(rank, own).leave_out();
     for (const auto& [name, is] : own)
-      rank.records.push_back(
-          {rank.history.last, Fact{std::string(kOwnTraining),
-                                   {{"elements", elements_in(is.tensors)},
-                                    {"updates", is.steps.size()}}}});
+      rank.records.push_back({rank.history.last, Fact{std::string(kOwnTraining),
+                                                      {{"elements", elements_in(is.tensors)},
+                                                       {"updates", is.steps.size()}}}});
   }
   return rest;
 }
@@ -181,10 +178,11 @@ Findings own_trainings_in(const RecordedRun& run) {
         elements = std::max(elements, fact->whole("elements").value_or(0));
       }
     if (updates > 0)
-      remarks.push_back({"", "own_training", rank_text(rank),
-                         rank_text(rank) + " trains " + counted(elements, "element") +
-                             " of no wrapped model alone, in " + counted(updates, "update") +
-                             " beside those of the model, as a probe of its features: not compared"});
+      remarks.push_back(
+          {"", "own_training", rank_text(rank),
+           rank_text(rank) + " trains " + counted(elements, "element") +
+               " of no wrapped model alone, in " + counted(updates, "update") +
+               " beside those of the model, as a probe of its features: not compared"});
   }
   return remarks;
 }
