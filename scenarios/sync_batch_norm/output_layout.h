@@ -17,8 +17,8 @@ constexpr const char* kOutputLayout = "output is contiguous, channels last";
 // a size of 1 leaves it open.
 std::vector<int64_t> layout_of(const at::Tensor& tensor);
 
-// That of each rank's output: an input whose channels are last gives such an output; any other, a
-// contiguous one.
+// Returns that of each rank's output: channels are last where the input's are; any other is
+// contiguous.
 std::vector<TensorValue> expected_layouts(const Layer& c, int step);
 
 Findings outputs_are_laid_out_like_inputs(const Layer& c, const History& h);
