@@ -121,8 +121,8 @@ constexpr const char *kCounted = "counted", *kSent = "sent";
 // next random seed; its records are those of step `steps`.
 bool has_another_seed(const Hooked& c);
 
-// True if PowerSGD is saved and loaded before a step that there is: the same training without that
-// follows, whose gradients are recorded in the phase kNeverLoaded.
+// True if PowerSGD is saved and loaded before a step that there is. The same training without that
+// may follow (conserved.h), whose gradients are recorded in the phase kNeverLoaded.
 bool is_loaded(const Hooked& c);
 constexpr const char* kNeverLoaded = "after backward, never loaded";
 

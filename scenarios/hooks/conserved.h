@@ -12,6 +12,9 @@ bool approximates(const Hooked& c, size_t parameter);
 
 double roundoff(const Hooked& c);
 
+// False for half-precision gradients: they round A to so few bits that it is no projection.
+bool is_wide(const Hooked& c);
+
 std::vector<at::Tensor> received_matrices(const Hooked& c, int step, size_t parameter);
 
 at::Tensor average(const std::vector<at::Tensor>& by_rank);
@@ -21,7 +24,11 @@ at::Tensor average_size(const std::vector<at::Tensor>& by_rank);
 // divisor of the step: where a rank has no input, a hook may divide by fewer than the ranks.
 at::Tensor applied(const Hooked& c, const History& h, int step, size_t parameter);
 
-// The same of the training whose hook is never loaded.
+// True if a training whose hook is never loaded follows one that was saved and loaded: where one
+// matrix is approximated.
+bool has_one_to_compare(const Hooked& c);
+
+// The gradients that ranks hold after a step of that training, in which there is no join.
 at::Tensor never_loaded(const History& h, int step, size_t parameter);
 
 // True if it is known what every rank has left out before a step, and until its end: a rank without

@@ -65,11 +65,6 @@ Findings nothing_is_lost(const Hooked& c, const History& h) {
   });
 }
 
-// Half-precision gradients round A to so few bits that it is no projection.
-bool is_wide(const Hooked& c) {
-  return c.hook.around == HookCompression::none && !is_half(c.dtype);
-}
-
 // The average over the ranks of the sizes of what they approximate.
 double size_of_wanted(const Step& s) {
   return s.sizes.norm().item<double>();
@@ -232,14 +227,6 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
     out += alike("Every rank must hold the same bits as the others", rows);
   }
   return out;
-}
-
-// A new replica may lay out its buckets otherwise, in whose order matrices are drawn for, and sums
-// are rounded otherwise. So one matrix is compared; other numbers to begin with give another one.
-bool has_one_to_compare(const Hooked& c) {
-  int approximated = 0;
-  for (size_t p = 0; p < parameter_count(c); ++p) approximated += approximates(c, p) ? 1 : 0;
-  return is_loaded(c) && is_wide(c) && approximated == 1;
 }
 
 Findings a_loaded_hook_continues(const Hooked& c, const History& h) {

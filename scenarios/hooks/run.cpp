@@ -4,6 +4,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/hooks/case.h"
+#include "scenarios/hooks/conserved.h"
 
 #include <torch/torch.h>
 
@@ -147,7 +148,7 @@ class Training {
 void program(const Hooked& c, RankContext& here) {
   Training(c, here, Which::first).run();
   if (has_another_seed(c)) Training(c, here, Which::another_seed).run();
-  if (is_loaded(c)) Training(c, here, Which::never_loaded).run();
+  if (has_one_to_compare(c)) Training(c, here, Which::never_loaded).run();
 }
 
 }  // namespace lockstep::scenarios::hooks

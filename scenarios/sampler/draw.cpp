@@ -3,6 +3,7 @@
 #include "harness/cases/generators.h"
 
 #include <array>
+#include <utility>
 
 namespace lockstep::scenarios {
 
@@ -10,34 +11,31 @@ std::vector<Acts> every_small_program() {
   using enum ActKind;
   constexpr std::array kBetween{begin, resize, epoch, copy, load, restart, reseed};
   std::vector<Acts> all;
+  const auto add = [&](std::vector<Act> acts) {
+    all.push_back({.world = {.size = 2}, .acts = std::move(acts), .length = 9, .shuffle = true});
+  };
   for (const auto saving : {save, save_at})
     for (const auto first : kBetween)
       for (const auto second : kBetween)
-        all.push_back({.world = {.size = 2},
-                       .acts = {{epoch, 3},
-                                {draw, 2},
-                                {saving, 1},
-                                {first, 7},
-                                {second, 9},
-                                {draw, 2},
-                                {begin, 0},
-                                {draw, 3}},
-                       .length = 9,
-                       .shuffle = true});
+        add({{epoch, 3},
+             {draw, 2},
+             {saving, 1},
+             {first, 7},
+             {second, 9},
+             {draw, 2},
+             {begin, 0},
+             {draw, 3}});
   // A copy that is in a pass of its own draws between a load and the pass that it is for.
   for (const auto last : {begin, turn})
-    all.push_back({.world = {.size = 2},
-                   .acts = {{draw, 1},
-                            {copy, 0},
-                            {draw, 2},
-                            {save, 0},
-                            {load, 0},
-                            {turn, 0},
-                            {draw, 1},
-                            {last, 0},
-                            {draw, 2}},
-                   .length = 9,
-                   .shuffle = true});
+    add({{draw, 1},
+         {copy, 0},
+         {draw, 2},
+         {save, 0},
+         {load, 0},
+         {turn, 0},
+         {draw, 1},
+         {last, 0},
+         {draw, 2}});
   return all;
 }
 

@@ -17,9 +17,9 @@ constexpr const char* kOutputLayout = "output is contiguous, channels last";
 // a size of 1 leaves it open.
 std::vector<int64_t> layout_of(const at::Tensor& tensor);
 
-// Returns that of each rank's output: channels are last where the input's are; any other is
-// contiguous.
-std::vector<TensorValue> expected_layouts(const Layer& c, int step);
+// Returns that of each rank's output, in every step: channels are last where the input's are; any
+// other is contiguous.
+std::vector<TensorValue> expected_layouts(const Layer& c);
 
 Findings outputs_are_laid_out_like_inputs(const Layer& c, const History& h);
 

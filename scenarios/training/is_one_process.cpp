@@ -294,8 +294,8 @@ Scenario is_one_process() {
       .in_full =
           "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
           "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
-          "one process with the ranks' batches as one; its log has timed as many passes as it was "
-          "told.",
+          "one process with the ranks' batches as one; its log has timed as many passes as were "
+          "asked for.",
       .exactness = "bit-equal",
       .source = "torch.nn.parallel.DistributedDataParallel; torch.amp.GradScaler; "
                 "docs/semantics.md 2",

@@ -14,6 +14,14 @@ bool overlaps(const ReplicaLog& log) {
   return log.times[3] > 0 && log.average_times[3] > 0;
 }
 
+Moment end_of(const Loop& c) {
+  return {c.steps - 1, kEnd};
+}
+
+bool has_log(const Loop& c, const History& h) {
+  return as_integers(h.row(end_of(c), kHasLog).by_rank.front()).front() != 0;
+}
+
 }  // namespace
 
 int timed_passes(const Loop& c) {
@@ -33,10 +41,10 @@ void record_timed_passes(const Loop& c, RankContext& here, const Replica& replic
 }
 
 Findings passes_are_timed_as_often_as_said(const Loop& c, const History& h) {
-  const Moment end{c.steps - 1, kEnd};
-  if (as_integers(h.row(end, kHasLog).by_rank.front()).front() == 0) return {};
-  return equal("A replica must time its first ten passes, and then one in as many as it was told",
-               {{.row = h.row(end, kTimed), .expected = {int64_values({timed_passes(c)})}}});
+  if (!has_log(c, h)) return {};
+  return equal(
+      "A replica must time its first ten passes, and then one in as many as were asked for",
+      {{.row = h.row(end_of(c), kTimed), .expected = {int64_values({timed_passes(c)})}}});
 }
 
 // From its second pass on a replica has its buckets in the order in which gradients arrive.
@@ -45,12 +53,10 @@ bool fills_a_bucket_early(const Loop& c) {
 }
 
 Findings buckets_leave_as_they_fill(const Loop& c, const History& h) {
-  const Moment end{c.steps - 1, kEnd};
-  const bool has_log = as_integers(h.row(end, kHasLog).by_rank.front()).front() != 0;
-  if (!has_log || !fills_a_bucket_early(c)) return {};
+  if (!has_log(c, h) || !fills_a_bucket_early(c)) return {};
   return equal(
       "A timed pass must count communication from the first bucket that leaves",
-      {{.row = h.row(end, kOverlaps), .expected = {int64_values({1})}, .explanations = [] {
+      {{.row = h.row(end_of(c), kOverlaps), .expected = {int64_values({1})}, .explanations = [] {
           return Explanations{recorded_instead(
               {"no_overlap", "none: its time begins after the backward"}, {int64_values({0})})};
         }}});

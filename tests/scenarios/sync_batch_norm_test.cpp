@@ -25,7 +25,7 @@ History history_of(const Layer& c, const std::vector<Step>& steps) {
     for (size_t s = 0; s < steps.size(); ++s) {
       const auto step = static_cast<int>(s);
       ranks[rank].events.push_back(
-          {{step, "forward"}, Observation{kOutputLayout, expected_layouts(c, step)[rank]}});
+          {{step, "forward"}, Observation{kOutputLayout, expected_layouts(c)[rank]}});
       for (const auto& [phase, names] : kPhases)
         for (const char* name : names) {
           if (!steps[s].contains(name)) continue;
