@@ -14,84 +14,18 @@
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
+#include "scenarios/accumulation/opaque_case.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <deque>
 
 namespace lockstep::scenarios::accumulation_opaque_outputs {
 namespace {
 
 constexpr const char* kWarnings = "warnings";
-
-// Forwards are `opaque` or `seen`, in no_sync `opaque_local` or `seen_local`, or
-// `without_gradients`. Backwards are of the `oldest` or the `newest` forward that had none yet, or
-// of the `bare` module.
-enum class Act { opaque, opaque_local, seen, seen_local, without_gradients, oldest, newest, bare };
-using Acts = std::vector<Act>;
-
-struct Opaque {
-  WorldSpec world;
-  Acts acts;  // empty: an opaque forward and its backward
-  WrapOptions options;
-  uint64_t seed = 0;
-  auto operator<=>(const Opaque&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Opaque::world), field("acts", &Opaque::acts),
-                      field("options", &Opaque::options), field("seed", &Opaque::seed)};
-  }
-};
-
-// A pass of the bare module ends each case that has none, so that a last forward that still decides
-// shows.
-Acts acts_of(const Opaque& c) {
-  auto acts = c.acts.empty() ? Acts{Act::opaque, Act::oldest} : c.acts;
-  if (std::ranges::count(acts, Act::bare) == 0) acts.push_back(Act::bare);
-  return acts;
-}
-
-// A step of a case: a forward, or the backward of the graph that act `graph` made.
-struct Step {
-  size_t graph = 0;
-  bool is_backward = false, is_bare = false, is_reduced = false;
-};
-
-bool is_seen(Act act) {
-  return act == Act::seen || act == Act::seen_local;
-}
-
-std::vector<Step> steps_of(const Opaque& c) {
-  const auto acts = acts_of(c);
-  std::vector<Step> steps;
-  std::deque<size_t> waiting;  // forwards without a backward
-  bool last_one_decides = false;
-  const auto backward_of = [&](size_t graph) {
-    const auto kind = acts[graph];
-    const bool is_reduced = is_seen(kind) ? kind == Act::seen : last_one_decides;
-    if (is_reduced) last_one_decides = false;
-    steps.push_back({graph, true, kind == Act::bare, is_reduced});
-  };
-  for (size_t act = 0; act < acts.size(); ++act) {
-    const auto kind = acts[act];
-    if (kind == Act::bare) {
-      backward_of(act);
-    } else if (kind == Act::oldest && !waiting.empty()) {
-      backward_of(waiting.front());
-      waiting.pop_front();
-    } else if (kind == Act::newest && !waiting.empty()) {
-      backward_of(waiting.back());
-      waiting.pop_back();
-    } else if (kind != Act::oldest && kind != Act::newest) {
-      steps.push_back({act});
-      last_one_decides = kind == Act::opaque;
-      if (kind != Act::without_gradients) waiting.push_back(act);
-    }
-  }
-  return steps;
-}
 
 std::vector<double> part_of(const Opaque& c, size_t graph, int rank) {
   return part(c.seed, graph, rank, c.world.size);
@@ -101,13 +35,19 @@ std::vector<double> part_of(const Opaque& c, size_t graph, int rank) {
 class Product : public Model {
  public:
   Product() : weight_(register_parameter("weight", torch::ones({kElements}))) {}
-  at::Tensor forward(const at::Tensor& input) override { return torch::dot(weight_, input); }
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto product = torch::dot(weight_, input);
+    return detaches ? product.detach() : product;
+  }
+
+  bool detaches = false;
 
  private:
   at::Tensor weight_;
 };
 
-at::Tensor run_forward(Act kind, const at::Tensor& input, Replica& replica) {
+at::Tensor run_forward(Act kind, const at::Tensor& input, Product& model, Replica& replica) {
+  model.detaches = kind == Act::detached;
   const auto run = [&] {
     return is_seen(kind) ? replica.forward(input) : replica.opaque_output(input);
   };
@@ -131,11 +71,14 @@ void program(const Opaque& c, RankContext& here) {
     auto& loss = losses[step.graph];
     if (!step.is_backward) {
       here.enter(backwards, "forward");
-      loss = run_forward(acts[step.graph], input, *replica);
+      loss = run_forward(acts[step.graph], input, *model, *replica);
       continue;
     }
     here.enter(backwards, step.is_bare ? "bare pass" : "backward");
-    if (step.is_bare) loss = model->forward(input.to(here.device()));
+    if (step.is_bare) {
+      model->detaches = false;
+      loss = model->forward(input.to(here.device()));
+    }
     replica->backward(loss);
     here.enter(backwards++, "after backward");
     here.record("weight", gradient_or_nothing(model->parameters().front()));
@@ -199,18 +142,21 @@ std::string why_outputs_must_be_seen(const Opaque& c) {
 
 std::vector<Opaque> every_small_one() {
   using enum Act;
+  const std::vector<Acts> lists{{},
+                                {opaque, bare, oldest},
+                                {opaque, without_gradients, oldest},
+                                {detached, bare},
+                                {opaque, detached, oldest},
+                                {opaque_local, oldest},
+                                {opaque, opaque_local, newest, oldest},
+                                {opaque_local, opaque, oldest, newest},
+                                {opaque, seen, oldest, newest},
+                                {seen, opaque, oldest, newest},
+                                {seen_local, opaque, oldest, newest},
+                                {bare, opaque, oldest}};
   std::vector<Opaque> all;
   for (const int world : {2, 4})
-    for (const auto& acts : std::vector<Acts>{{},
-                                              {opaque, bare, oldest},
-                                              {opaque, without_gradients, oldest},
-                                              {opaque_local, oldest},
-                                              {opaque, opaque_local, newest, oldest},
-                                              {opaque_local, opaque, oldest, newest},
-                                              {opaque, seen, oldest, newest},
-                                              {seen, opaque, oldest, newest},
-                                              {seen_local, opaque, oldest, newest},
-                                              {bare, opaque, oldest}})
+    for (const auto& acts : lists)
       all.push_back({.world = {.size = world}, .acts = acts, .seed = 5});
   return all;
 }
@@ -222,6 +168,7 @@ rc::Gen<Opaque> cases() {
                                                    {1, seen},
                                                    {1, seen_local},
                                                    {2, without_gradients},
+                                                   {2, detached},
                                                    {3, oldest},
                                                    {3, newest},
                                                    {3, bare}});
@@ -257,7 +204,7 @@ Scenario opaque_outputs_decide_once() {
       .usual_mistake = "letting a forward decide about every backward until the next one.",
       .tags = {"accumulation"},
       .must_catch = {"bare_pass_is_told_of_though_outputs_are_opaque", "last_forward_decides_twice",
-                     "forward_without_gradients_is_not_the_last"},
+                     "forward_without_gradients_is_not_the_last", "output_without_a_graph_decides"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -275,6 +222,8 @@ Scenario opaque_outputs_decide_once() {
                   [](const Opaque& c) {
                     return std::ranges::count(c.acts, Act::without_gradients) > 0;
                   }},
+                 {"an output without a graph", 0.2,
+                  [](const Opaque& c) { return std::ranges::count(c.acts, Act::detached) > 0; }},
                  {"a pass that a forward decides", 0.2,
                   [](const Opaque& c) {
                     return some_backward(c, [](const Step& step) { return step.is_reduced; });

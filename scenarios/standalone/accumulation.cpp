@@ -174,7 +174,10 @@ std::vector<std::string> acts_of(const Json& value) {
 
 std::string opaque_forward(const std::string& act, const std::string& number) {
   const auto call = "model(INPUT[" + number + "][rank]" +
-                    (act.starts_with("seen") ? ")" : ", opaque=True).output");
+                    (act.starts_with("seen") ? ")"
+                     : act == "detached"     ? ", detached=True)"
+                                             : ", opaque=True).output");
+  if (act == "detached") return call + "\n";
   if (act == "without_gradients") return "with torch.no_grad():\n    " + call + "\n";
   const auto taken = "losses[" + number + "] = " + call + "\n";
   return act.ends_with("_local") ? "with no_sync():\n    " + taken : taken;
@@ -208,7 +211,7 @@ Python opaque(const Json& value) {
     } else {
       program += opaque_forward(kind, number);
       last_one_decides = kind == "opaque";
-      if (kind != "without_gradients") waiting.push_back(act);
+      if (kind != "without_gradients" && kind != "detached") waiting.push_back(act);
     }
   }
   return one_parameter(
@@ -216,8 +219,9 @@ Python opaque(const Json& value) {
       table("INPUT", "act and rank", parts) +
           "\n\nclass Output:  # a type into which DistributedDataParallel cannot look\n"
           "    def __init__(self, output):\n        self.output = output\n\n",
-      "def forward(self, x, opaque=False):  # its gradient is x\n    output = "
-      "torch.dot(self.weight, x)\n"
+      "def forward(self, x, opaque=False, detached=False):  # its gradient is x\n"
+      "    output = torch.dot(self.weight, x)\n"
+      "    output = output.detach() if detached else output\n"
       "    return Output(output) if opaque else output\n",
       program);
 }

@@ -4,9 +4,21 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 namespace {
+
+// Its server has gone: it throws whatever it is asked.
+struct StoreThatIsGone : c10d::HashStore {
+  bool check(const std::vector<std::string>&) override {
+    ++asked;
+    throw std::runtime_error("connection closed");
+  }
+  int asked = 0;
+};
 
 // Two ranks that share a store, in one thread.
 class FailureNotices : public ::testing::Test {
@@ -129,6 +141,15 @@ TEST_F(FailureNotices, ForGoodSayWhyTheForwardThrew) {
   peer_->post("it cannot continue");
   here_->begin_forward(7);
   EXPECT_EQ(here_->read(0), "rank 1 reported: forward threw: a bad batch");
+}
+
+// Each question may take two seconds.
+TEST(FailureNoticesInAStoreThatIsGone, AskItOnce) {
+  const auto store = c10::make_intrusive<StoreThatIsGone>();
+  FailureNotice notice(store, 0, "instance");
+  notice.begin_forward(1);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(notice.read(notice.count_issue()), std::nullopt);
+  EXPECT_EQ(store->asked, 1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Sparse gradients where none is expected, dense ones where one is, and those of a bag of words.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
+#include "ddp/reducer/sparse_sum.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -33,6 +34,21 @@ TEST(SparseGradients, OfABagOfWordsAreAveraged) {
     return numbers(net->bag->weight.grad().to_dense());
   });
   EXPECT_EQ(reports, same(2, "0 1 1 0"));
+}
+
+TEST(SparseGradients, ThatNoRankHasTravelAsSizesAlone) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Communicator communicator(group, std::nullopt);
+    SparseSum sum(torch::zeros({3, 2}));
+    sum.pack({}, 2);
+    sum.start(communicator, 0);
+    sum.wait_for_sizes(communicator);
+    const auto sizes_alone = communicator.issued_count();
+    const at::Tensor average = sum.finish(communicator);
+    return (average.defined() ? "defined, " : "undefined, ") +
+           std::to_string(communicator.issued_count() - sizes_alone) + " more";
+  });
+  EXPECT_EQ(reports, same(2, "undefined, 0 more"));
 }
 
 // The weights of an embedding that a later layer uses, too, have a dense gradient in the sum.

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <iostream>
+#include <string>
+#include <system_error>
 
 namespace lockstep {
 namespace {
@@ -39,6 +42,27 @@ TEST(Collectives, LetTheirGroupEndWithItsLastPointer) {
     return report;
   });
   EXPECT_EQ(reports, same(2, "ended ended "));
+}
+
+int open_sockets() {
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own descriptor
+    count += std::filesystem::read_symlink(each, gone).string().starts_with("socket:");
+  }
+  return count;
+}
+
+TEST(Collectives, CloseTheirConnectionsWithDestroyProcessGroup) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const int before = open_sockets();
+    barrier(group);
+    const int connected = open_sockets();
+    destroy_process_group(group);
+    return (connected > before ? "connected, " : "no connection, ") +
+           std::to_string(open_sockets() - before) + " left";
+  });
+  EXPECT_EQ(reports, same(2, "connected, 0 left"));
 }
 
 TEST(Collectives, PrintOneWholeLineOnRankZero) {
