@@ -1,4 +1,7 @@
-"""Trainings that are recorded once for all tests of a class, and judged by each."""
+"""Trainings that are recorded once for all tests of a class, and judged by each.
+
+With LOCKSTEP_RECORDINGS=FOLDER recordings are kept there, and what is there is not recorded again: for work on what judges alone.
+"""
 
 import json
 import os
@@ -20,9 +23,16 @@ class RecordedCase(unittest.TestCase):
     @classmethod
     def record(cls, prefix, script, wanted, seconds=600):
         """Records each NAME:WORLD of the script into folder/NAME-WORLD."""
-        folder = tempfile.TemporaryDirectory(prefix=prefix)
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
+        kept = os.environ.get("LOCKSTEP_RECORDINGS")
+        if kept:
+            cls.folder, cls.log = os.path.join(kept, prefix + os.path.basename(script)), ""
+            if os.path.exists(cls.folder):
+                return
+            os.makedirs(cls.folder)
+        else:
+            folder = tempfile.TemporaryDirectory(prefix=prefix)
+            cls.addClassCleanup(folder.cleanup)
+            cls.folder = folder.name
         result = subprocess.run([PYTHON, os.path.join(HERE, script), cls.folder, *wanted], capture_output=True, text=True,
                                 timeout=seconds, check=False)
         cls.log = result.stdout + result.stderr

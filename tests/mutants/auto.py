@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Measures the tree by mutants that nobody chose: draws them by a seed, and sees which scenario or unit test catches each.
 
-usage: auto.py [--files GLOB,...] [--changed A..B] [--seed N] [--count N] [--tree FOLDER] [--revision COMMIT]
-               [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
+usage: auto.py [--files GLOB,...] [--changed A..B] [--tests REGEX] [--no-scenarios] [--seed N] [--count N] [--tree FOLDER]
+               [--revision COMMIT] [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
 that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
 that do not compile are left out. Each is played by the scenarios that reach it, in simulated worlds, on the cases of a
 plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is played
-by the unit tests of ddp/ that reach it. FILE (build/auto.json) gets every mutant with what caught it as soon as
+by the unit tests that reach it: those of ddp/, or of the programs whose targets --tests matches. With --no-scenarios unit
+tests alone play, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
 automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
 """
@@ -34,7 +35,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 NOBODY = ("", "")  # caught it
 FIRST = 4  # scenarios that play a mutant before the others do
 STARTS = 0.5  # seconds that a run takes without its cases
-UNIT_TESTS = re.compile(r"^(tests/ddp/ddp_\w+_test): ", re.MULTILINE)
+UNIT_TESTS = r"tests/ddp/ddp_\w+_test"
 
 
 def files_of(root, globs, change):
@@ -190,6 +191,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="ddp/**/*.cpp")
     parser.add_argument("--changed")
+    parser.add_argument("--tests", default=UNIT_TESTS)
+    parser.add_argument("--no-scenarios", action="store_true")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/auto")
@@ -205,11 +208,11 @@ def main():
     files = files_of(tree.folder, arguments.files.split(","), arguments.changed)
     mutants = drawn(tree.folder, files, arguments.seed, arguments.count)
     build = Build(tree, dict(enumerate(mutants, 1)))
-    unit_tests = UNIT_TESTS.findall(must("ninja", "-C", tree.built, "-t", "targets", "all"))
-    tree.targets = ["lockstep", *unit_tests]
+    unit_tests = re.findall(rf"^({arguments.tests}): ", must("ninja", "-C", tree.built, "-t", "targets", "all"), re.MULTILINE)
+    tree.targets = [*([] if arguments.no_scenarios else ["lockstep"]), *unit_tests]
     build.make()
     player = Player(tree, [tree.built / name for name in unit_tests], arguments.seed, arguments.timeout)
-    reached, same = player.reached_by_scenarios(), equivalents()
+    reached, same = {} if arguments.no_scenarios else player.reached_by_scenarios(), equivalents()
     known = {row["number"]: row for row in json.loads(arguments.out.read_text())} if arguments.out.exists() else {}
     rows = [row_of(number, each, same) for number, each in build.mutants.items()]
     rows = [known[row["number"]] if row.items() <= known.get(row["number"], {}).items() else row for row in rows]
@@ -223,7 +226,9 @@ def main():
     for row in rows:
         scenarios = [name for name, numbers in reached.items() if row["number"] in numbers]
         row["is_reached"] = bool(scenarios)
-        if "caught_by" not in row:
+        if arguments.no_scenarios:
+            row.setdefault("caught_by", "")
+        elif "caught_by" not in row:
             keep(row, player.scenario_for(row["number"], scenarios))
     left = [row for row in rows if faults.survives(row)]
     player.limit = None
