@@ -123,6 +123,17 @@ class Replicas {
     }
     if (row.of.starts_with("copy ")) {
       if (finding->pattern == "other_shape") return;  // the ranks have models of their own
+      if (const auto kind = made_by_each(row.of)) {
+        if (!kind->empty() && began_unlike_.insert(row.of).second)
+          judgement.remarks.push_back(
+              remark("made_on_each_rank", row,
+                     ", a " + *kind +
+                         " that no wrapper and no optimizer has, differ between the ranks, and no "
+                         "collective made them the same: each rank made its own. Where a loss uses "
+                         "it, as it does a teacher, ranks train on losses of their own: seed it "
+                         "alike, load it on all ranks, or broadcast it"));
+        return;
+      }
       const bool begins = is_first(at) && !is_last(at);
       if (begins || began_unlike_.contains(row.of)) {
         if (began_unlike_.insert(row.of).second)
@@ -145,6 +156,21 @@ class Replicas {
           "not all of it");
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
+  }
+
+  // The type of a model that no rank copied or loaded values into; empty where one trains it later.
+  std::optional<std::string> made_by_each(const std::string& of) const {
+    std::optional<std::string> kind;
+    bool is_trained = false;
+    for (const auto& rank : run_.ranks)
+      for (const auto& record : rank.records) {
+        const auto* fact = std::get_if<Fact>(&record.what);
+        if (!fact || fact->name != of) continue;
+        if (fact->values.value("loaded", false)) return {};
+        is_trained = is_trained || fact->values.value("trained", false);
+        if (fact->values.contains("kind")) kind = fact->text("kind");
+      }
+    return is_trained ? std::string() : kind;
   }
 
   // The row with the last record of each rank that has none there; nothing where one did not come

@@ -132,6 +132,37 @@ bool took_the_same(const RecordedRun& run, int step) {
   });
 }
 
+// True if the program sent tensors of so many elements in a step or later.
+bool sent_later(const RecordedRun& run, int step, int64_t elements) {
+  for (const auto& rank : run.ranks)
+    for (const auto& event : rank.history.events)
+      if (const auto* is = std::get_if<Collective>(&event.what);
+          is && event.at.step >= step && !is->op.starts_with("ddp_") && is->elements >= elements)
+        return true;
+  return false;
+}
+
+// The statistics of an average of weights, which each rank took from its own part of the data and
+// sent nobody.
+std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
+  for (const auto& row : rows_of(run, "statistics")) {
+    auto finding = difference_in(row, "the buffers that update_bn() left in " + row.of);
+    if (!finding || !row.is_whole() || finding->pattern == "other_shape") continue;
+    int64_t least = 0;
+    for (const auto& tensor : row.by_rank.front()->list->tensors)
+      if (const auto size = static_cast<int64_t>(count_of(tensor.shape));
+          size > 1 && (least == 0 || size < least))
+        least = size;
+    if (least == 0 || sent_later(run, row.at.step, least)) continue;
+    finding->pattern = "statistics_of_own_part";
+    finding->details.push_back(
+        "each rank took the statistics of its own part of the data: evaluate and save one rank's, "
+        "give update_bn() a loader of all the data, or average the buffers over the ranks");
+    return finding;
+  }
+  return {};
+}
+
 }  // namespace
 
 Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
@@ -175,6 +206,8 @@ Judgement buffers_follow_rank_zero(const RecordedRun& run) {
   auto judgement = all_the_same(run, "buffers", rows_of(run, "buffers"));
   if (!judgement.why_not.empty() && run.ranks.size() > 1)
     judgement.why_not = "no forward broadcast buffers";
+  if (run.ranks.size() > 1)
+    if (auto own = statistics_of_own_part(run)) judgement.remarks.push_back(std::move(*own));
   for (const auto& row : rows_of(run, "written")) {
     auto finding = difference_in(row, "before the broadcast of rank 0's, the buffers of " + row.of);
     if (!finding) continue;

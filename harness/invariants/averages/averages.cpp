@@ -1,8 +1,8 @@
 // Judges whether updates take the average of the ranks' gradients, in which each term of the losses
 // counts alike.
-#include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
+#include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/trace.h"
@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
 
 namespace lockstep::recorded {
 
@@ -20,104 +19,6 @@ struct Found {
   Finding finding;
   Moment at;
 };
-
-// Some values of gradients, by tensor, as a rank had computed them and as an update took them.
-using Values = std::map<std::string, std::vector<double>>;
-struct Averaged {
-  Moment at;
-  std::string of;
-  Values own, taken;
-};
-
-Values values_in(const Fact& fact) {
-  Values values;
-  const auto tensors = fact.values.find("tensors");
-  if (tensors == fact.values.end() || !tensors->is_object()) return values;
-  for (const auto& [name, numbers] : tensors->items())
-    if (numbers.is_array() &&
-        std::all_of(numbers.begin(), numbers.end(), [](const Json& is) { return is.is_number(); }))
-      values[one_line(name)] = numbers.get<std::vector<double>>();
-  return values;
-}
-
-std::vector<Averaged> averaged_by(const Rank& rank) {
-  std::map<std::string, Values> own;
-  std::vector<Averaged> all;
-  for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact) continue;
-    if (fact->name == "own gradients")
-      for (auto& [name, values] : values_in(*fact)) own[fact->text("of")][name] = std::move(values);
-    if (fact->name == "averaged gradients")
-      all.push_back({record.at, fact->text("of"), std::exchange(own[fact->text("of")], {}),
-                     values_in(*fact)});
-  }
-  return all;
-}
-
-// True if what all ranks took is the sum of what they had, in every value where that is not near
-// zero.
-bool is_sum(const std::vector<const Averaged*>& ranks) {
-  constexpr double kPart = 0.05, kCancelled = 0.1;  // half precision rounds too
-  constexpr size_t kValuesLeast = 3;
-  size_t informative = 0;
-  for (const auto& [name, taken] : ranks.front()->taken)
-    for (size_t at = 0; at < taken.size(); ++at) {
-      double sum = 0, size = 0;
-      for (const auto* rank : ranks) {
-        const auto own = rank->own.find(name), also = rank->taken.find(name);
-        if (own == rank->own.end() || at >= own->second.size() || also == rank->taken.end() ||
-            at >= also->second.size() || also->second[at] != taken[at])
-          return false;
-        sum += own->second[at];
-        size += std::abs(own->second[at]);
-      }
-      if (!(std::abs(sum) > kCancelled * size)) continue;
-      ++informative;
-      if (!(std::abs(taken[at] - sum) <= kPart * std::abs(sum))) return false;
-    }
-  return informative >= kValuesLeast;
-}
-
-Finding summed(const Averaged& is, const std::string& who) {
-  return {"",
-          "sum_not_average",
-          "step " + std::to_string(is.at.step) + ", " + is.at.phase,
-          who + " of " + is.of +
-              " are the sum of those that the ranks computed, and not their average: every value "
-              "is that of one process times the number of ranks",
-          {"cause: an all-reduce whose result is not divided by the number of ranks, in a "
-           "communication hook say: divide it, or reduce with ReduceOp.AVG"}};
-}
-
-// Gradients that a communication hook or the program summed over the ranks. A loss that the program
-// divides itself wants a sum; where it is not known, this is a remark.
-void add_sums(const RecordedRun& run, Judgement& judgement, size_t& compared) {
-  std::vector<std::vector<Averaged>> all;
-  for (const auto& rank : run.ranks) all.push_back(averaged_by(rank));
-  for (size_t number = 0; number < all.front().size(); ++number) {
-    std::vector<const Averaged*> ranks;
-    for (const auto& rank : all)
-      if (number < rank.size() && rank[number].of == all.front()[number].of)
-        ranks.push_back(&rank[number]);
-    if (ranks.size() < all.size()) continue;
-    ++compared;
-    if (!is_sum(ranks)) continue;
-    const auto& first = *ranks.front();
-    const auto weights = loss_weights_in(run, first.at.step);
-    if (weights == LossWeights::divided) continue;
-    auto finding =
-        summed(first, first.at.phase == "backward" ? "the gradients after a backward"
-                                                   : "the gradients that an update took");
-    if (weights == LossWeights::whole && judgement.findings.empty()) {
-      judgement.findings.push_back(std::move(finding));
-      judgement.at = first.at;
-    } else if (weights == LossWeights::unknown && judgement.remarks.empty()) {
-      judgement.remarks.push_back(std::move(finding));
-    }
-    return;
-  }
-}
 
 // The elements that the program's own all-reduces summed in a step behind its first backward.
 double elements_summed(const Rank& rank, int step) {
@@ -258,7 +159,7 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   Judgement judgement;
   size_t compared = 0;
-  add_sums(run, judgement, compared);
+  add_factors(run, judgement, compared);
   for (auto found : {summed_again(run), clipped_while_scaled(run), not_waited(run)})
     if (found && judgement.findings.empty()) {
       judgement.findings.push_back(std::move(found->finding));

@@ -122,8 +122,8 @@ Finding average_of_averages(const std::vector<const Backward*>& ranks, size_t at
 }  // namespace
 
 LossWeights loss_weights_in(const RecordedRun& run, int step) {
-  bool any = false, all_whole = true, any_divided = false;
-  const auto most = 1.5 / static_cast<double>(run.ranks.size());
+  bool any = false, all_whole = true, all_multiplied = true, any_divided = false;
+  const auto world = static_cast<double>(run.ranks.size());
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
@@ -131,10 +131,12 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
       const double is = fact->number("weight").value_or(std::nan(""));
       any = true;
       all_whole = all_whole && is >= 0.9 && fact->whole("terms").has_value();
-      any_divided = any_divided || is <= most;
+      any_divided = any_divided || is <= 1.5 / world;
+      all_multiplied = all_multiplied && is >= world / 1.5;
     }
   if (any_divided) return LossWeights::divided;
-  return any && all_whole ? LossWeights::whole : LossWeights::unknown;
+  if (!any || !all_whole) return LossWeights::unknown;
+  return all_multiplied ? LossWeights::multiplied : LossWeights::whole;
 }
 
 std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards) {

@@ -5,9 +5,10 @@
 
 namespace lockstep::recorded {
 
-// Whether the losses of a step are averages that the program does not multiply, or ones that it
-// divides by the number of ranks or by more; unknown where a recorder could not tell.
-enum class LossWeights { unknown, whole, divided };
+// Whether the losses of a step are averages that the program does not multiply, ones that it
+// divides by the number of ranks or by more, or ones all of which it multiplies by that number or
+// by more; unknown where a recorder could not tell.
+enum class LossWeights { unknown, whole, divided, multiplied };
 LossWeights loss_weights_in(const RecordedRun& run, int step);
 
 // A remark where a term of one rank's losses counts more than one of another's, in most backwards:

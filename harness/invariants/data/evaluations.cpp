@@ -44,6 +44,25 @@ bool combines_a_metric(const Rank& rank, const Pass& pass, const std::set<int>& 
   return in(pass.last.step) > (any ? usual : 0);
 }
 
+// What the pass computed was gathered, and nothing is known to have dropped the padding, as
+// accelerate's gather_for_metrics does.
+bool gathers_the_padding(const Rank& rank, const Pass& pass) {
+  const int step = pass.last.step;
+  const bool is_trimmed =
+      std::any_of(rank.records.begin(), rank.records.end(), [&](const auto& is) {
+        const auto* fact = std::get_if<Fact>(&is.what);
+        return fact && fact->name == "call" && is.at.step == step && fact->truth("trims");
+      });
+  return !is_trimmed &&
+         std::any_of(rank.history.events.begin(), rank.history.events.end(),
+                     [&](const auto& event) {
+                       const auto* is = std::get_if<Collective>(&event.what);
+                       return is && is->op.find("allgather") != std::string::npos &&
+                              event.at.step == step &&
+                              (event.at.phase == "forward" || event.at.phase == "data");
+                     });
+}
+
 // True if the ranks drew a dataset together by a sampler of which nothing says that it splits, none
 // of them all of it, and no more than fills the last batch of each twice.
 bool is_split(const PassRow& row) {
@@ -99,7 +118,9 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
     const auto& first = row.by_rank.front();
     if (repeated.empty() || !judgement.findings.empty()) continue;
     const bool is_combined = combines_a_metric(run.ranks.front(), first, evaluated);
-    if (!is_combined && (!judgement.remarks.empty() || !row.is_sharded())) continue;
+    const bool is_gathered = gathers_the_padding(run.ranks.front(), first);
+    if (!is_combined && (!judgement.remarks.empty() || (!row.is_sharded() && !is_gathered)))
+      continue;
     Finding finding{"", "evaluation_padded", row.place(),
                     row.place() + ", in which no backward ran, drew " +
                         counted(repeated.size(), "sample") + " of " +
@@ -109,6 +130,10 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
                                        "them: ") +
                         listed(repeated),
                     draws_of(row)};
+    if (!is_combined && is_gathered)
+      finding.details.push_back(
+          "the program gathers what it computed: drop what is behind the dataset's length, as "
+          "gather_for_metrics() of accelerate does, and its gather() does not");
     if (is_combined) {
       judgement.findings.push_back(std::move(finding));
       judgement.at = first.last;

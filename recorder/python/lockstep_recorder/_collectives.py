@@ -65,7 +65,8 @@ class Collectives:
         tensors = [each for each in (sent if type(sent) in (list, tuple) else [sent]) if isinstance(each, torch.Tensor)]
         self.count += 1
         is_cut = op in GATHERING and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {})
+        is_trimmed = op in GATHERING and runs_within("gather_for_metrics")
+        self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {})
         done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", sum(t.numel() for t in tensors),
                           root if type(root) is int else -1)
         result, error = yield
@@ -104,6 +105,14 @@ class Collectives:
             rank, world = distributed.get_rank(), distributed.get_world_size()
             self.record.open(rank, world)
             self.record.fact("process group", rank=rank, world=world, backend=distributed.get_backend())
+
+
+def runs_within(name):
+    """Whether a function of this name runs around the recorder's caller."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != name:
+        frame = frame.f_back
+    return frame is not None
 
 
 def call_site():

@@ -1,12 +1,16 @@
 """How gradients become those that an update takes: samples of them before and after they are averaged, clips, scales, and reductions that
 nobody waited for."""
+import functools
 import weakref
 
 import torch
 
+from . import _state
+from ._hooks import is_compiling, quietly
 from ._objects import field
 
 STEPS_MOST, TENSORS_MOST, VALUES_MOST = 8, 16, 4  # Steps in which samples are recorded, tensors of a sample, and values of each.
+PLAIN = torch.Tensor, torch.nn.Parameter
 
 
 def is_plain(tensor):
@@ -30,25 +34,71 @@ def sample_of_each(named):
     return found
 
 
+def observed(hook, tensor):
+    """A tensor's hook of the program, before which a sample of the gradient is taken: it may average it."""
+    reference = weakref.ref(tensor)
+
+    @functools.wraps(hook)
+    def own(given):
+        if is_compiling() or not _state.recorder.is_on():
+            return hook(given)
+        before = quietly("a hooked gradient", _state.recorder.gradients.before_hook, reference, given)
+        result = hook(given)
+        quietly("a hooked gradient", _state.recorder.gradients.after_hook, reference, before)
+        return result
+    return own
+
+
+def observing(original):
+    """Registers hooks of leaf tensors so that what they get is known."""
+    @functools.wraps(original)
+    def function(tensor, hook):
+        is_own = not is_compiling() and _state.recorder.is_on() and not (getattr(hook, "__module__", None) or "").startswith("torch.")
+        return original(tensor, observed(hook, tensor) if is_own and type(tensor) in PLAIN and tensor.is_leaf and callable(hook) else hook)
+    return function
+
+
 class Gradients:
     """Samples of gradients as each rank computed them and as updates take them."""
 
     def __init__(self, record):
-        self.record, self.own = record, {}  # By model or optimizer: collectives that the program had issued as its gradients were its own.
+        # By model or optimizer: collectives that the program had issued as its gradients were its own, and the names of those.
+        self.record, self.own = record, {}
+        self.hooked = {}  # By id of a parameter: a sample of its gradient before a hook that issued a collective, in this backward.
         self.scaled, self.scale, self.is_scaled = [], 1.0, False  # Losses that a GradScaler multiplied, and whether the last backward's was.
         self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions as [their tensors, whether the program waited for them].
+
+    def before_hook(self, reference, given):
+        """(collectives until here, a sample of a gradient that a tensor's hook gets)."""
+        tensor = reference()
+        if self.record.step < STEPS_MOST and len(self.hooked) < TENSORS_MOST and id(tensor) not in self.hooked:
+            gradient = tensor.grad if given is tensor else given  # A hook behind the accumulation gets the parameter.
+            return self.record.collectives.count, sample_of_each([("", gradient)]).get("")
+        return None
+
+    def after_hook(self, reference, before):
+        if before is not None and before[1] is not None and self.record.collectives.count > before[0]:
+            self.hooked[id(reference())] = before[1]
+
+    def leave_hooked(self, of, places):
+        """Gradients of a backward that tensor hooks of the program got before they sent them. `places`: (name, parameter)."""
+        tensors = {name: self.hooked[id(p)] for name, p in places if id(p) in self.hooked}
+        if tensors:
+            self.own[of] = self.record.collectives.count, set(tensors)
+            self.record.fact("own gradients", of=of, tensors=tensors, hooked=True)
 
     def leave(self, of, named):
         """Gradients of a backward that nothing has averaged yet."""
         tensors = sample_of_each(named) if self.record.step < STEPS_MOST else {}
         if tensors:
-            self.own[of] = self.record.collectives.count
+            self.own[of] = self.record.collectives.count, {*tensors, *self.own.get(of, (0, ()))[1]}
             self.record.fact("own gradients", of=of, tensors=tensors)
 
     def average(self, of, named):
         """They are averaged, or an update takes them, of which samples of the ranks' own were recorded."""
-        if self.own.pop(of, None) is not None:
-            self.record.fact("averaged gradients", of=of, tensors=sample_of_each(named))
+        _, names = self.own.pop(of, (0, ()))
+        if names:
+            self.record.fact("averaged gradients", of=of, tensors=sample_of_each(each for each in named if each[0] in names))
 
     def clip(self, how, parameters, *args, **kwargs):
         given = [parameters] if isinstance(parameters, torch.Tensor) else parameters
@@ -59,7 +109,7 @@ class Gradients:
         most = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
         result, error = yield
         if error is None and self.record.step < STEPS_MOST:
-            own = [of for of, count in self.own.items() if count == self.record.collectives.count]
+            own = [of for of, (count, _) in self.own.items() if count == self.record.collectives.count]
             self.record.fact("clip", function=how, most=number_of(most), norm=number_of(result), own=own, scale=self.scale if is_scaled else 1.0)
 
     def multiply(self, scaler, outputs, *args, **kwargs):
@@ -71,6 +121,7 @@ class Gradients:
 
     def begin_backward(self, losses):
         self.own.clear()  # It adds to them, within no_sync say.
+        self.hooked.clear()
         known = [each for each in (reference() for reference in self.scaled) if each is not None]
         self.is_scaled = any(loss is each for loss in losses for each in known)
 

@@ -11,6 +11,7 @@ import torch
 
 from . import _state, _workers
 from ._collectives import COLLECTIVES
+from ._gradients import observed, observing
 from ._hooks import hooked, is_compiling, put, quietly
 
 
@@ -93,7 +94,7 @@ LOOKS = "get_future", "is_completed", "is_success", "synchronize", "result"  # O
 
 
 # Dynamo compiles none of these, only what they call for the program.
-CODES = [code for each in (hooked, forward_in, moving) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
+CODES = [code for each in (hooked, forward_in, moving, observed, observing) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
 CODES += [each.__code__ for each in (quietly, before_step, after_step, Forward.__init__, Forward.__enter__, Forward.__exit__)]
 
 
@@ -123,9 +124,14 @@ def install():
     for name in LOOKS:
         if hasattr(torch.distributed.Work, name):
             put(torch.distributed.Work, name, looking, "a collective's " + name)
+    for name in ("register_hook", "register_post_accumulate_grad_hook"):
+        if hasattr(torch.Tensor, name):
+            setattr(torch.Tensor, name, observing(getattr(torch.Tensor, name)))
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
     put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")
     put(torch.nn.Module, "load_state_dict", training("restore"), "values of a module")
+    put(torch.nn.Module, "eval", training("freeze"), "a module in evaluation")
+    put(torch.nn.Module, "requires_grad_", training("freeze"), "a frozen module")
     scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
     if scaler:
         put(scaler, "step", training("scale"), "scaler")
@@ -148,6 +154,7 @@ def install():
             for owner in owners:
                 setattr(owner, name, replaced[id(original)])
     put_function([torch.autograd], "backward", training("backward"), "backward")
+    put_function([torch.optim.swa_utils], "update_bn", training("estimate"), "statistics of an average")
     for name in CLIPS:
         put_function([torch.nn.utils.clip_grad, torch.nn.utils], name, functools.partial(gradients("clip"), name), "clip")
     distributed_hook = getattr(torch.distributed, "_register_comm_hook", None)

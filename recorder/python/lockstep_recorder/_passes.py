@@ -256,7 +256,8 @@ class Passes:
         self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
                          forwards=model.forwards, **about)
         if is_local or kind != "synchronised":
-            self.record.gradients.leave(model.name, gradients)
+            if not any(id(p) in self.record.gradients.hooked for _, p in model.parameters()):
+                self.record.gradients.leave(model.name, gradients)
         else:
             self.record.gradients.average(model.name, gradients)  # By a communication hook.
         if not is_local:

@@ -38,10 +38,10 @@ ROWS_MOST = 4096  # Samples of which prints are recorded, where no loader hands 
 
 
 class Copy:
-    """A module that the program copied, or loaded values into, and that nothing trains."""
+    """A module that nothing trains, and that the program copied, loaded values into, or only put into evaluation."""
 
-    def __init__(self, module, name):
-        self.module, self.name, self.recorded = weakref.ref(module), name, None
+    def __init__(self, module, name, is_loaded):
+        self.module, self.name, self.is_loaded, self.recorded = weakref.ref(module), name, is_loaded, None
 
 
 class Training(Passes):
@@ -52,6 +52,7 @@ class Training(Passes):
         self.stepping, self.update_began, self.joins = None, 0, 0
         self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
         self.averages = Names("average")  # Of weights, in PyTorch's AveragedModel.
+        self.estimated = Names("averaged model")  # Whose statistics update_bn() took.
         self.left = {}  # What each optimizer's last update left in strangers.
         self.optimized = set()  # ids of all that an optimizer has updated.
 
@@ -152,12 +153,16 @@ class Training(Passes):
             self.record.gradients.leave(model.name, [(owner[1], gradient) for owner, gradient in named if owner[0] is model])
 
     def leave_strangers(self):
-        """Gradients of a backward of what no wrapper has and an optimizer has updated before."""
+        """Gradients of a backward of what no wrapper has and an optimizer has updated before, and those that tensor hooks sent."""
         optimizers = self.names.live() if self.record.step < STEPS_MOST else ()
         owners = self.owners() if optimizers else {}
+        for model in self.live_models() if self.record.gradients.hooked else ():
+            self.record.gradients.leave_hooked(model.name, model.parameters())
         for optimizer in optimizers:
             strangers = self.strangers(optimizer, owners)
-            if strangers:
+            if strangers and any(id(p) in self.record.gradients.hooked for _, p in strangers):
+                self.record.gradients.leave_hooked(self.names.of(optimizer), strangers)
+            elif strangers:
                 self.record.gradients.leave(self.names.of(optimizer), gradients_of(strangers))
 
     def end_update(self, optimizer, args, kwargs):
@@ -210,7 +215,21 @@ class Training(Passes):
         """A module that is a copy, or that values are loaded into: a teacher, say, or an average of weights."""
         _, error = yield
         if error is None:
-            self.restored[id(module)] = weakref.ref(module)
+            self.restored[id(module)] = weakref.ref(module), True
+
+    def freeze(self, module, *args, **kwargs):
+        """A module goes into evaluation, or requires no gradients: it may be a teacher that each rank made."""
+        self.restored.setdefault(id(module), (weakref.ref(module), False))
+        yield
+
+    def estimate(self, loader, model, *args, **kwargs):
+        """The statistics of an average of weights are taken from data."""
+        _, error = yield
+        owned = {id(each) for wrapped in self.live_models() for each in (wrapped.wrapper(), wrapped.module())}
+        if error is None and id(model) not in owned:
+            self.record.at("forward")
+            buffers = [(clean(name), tensor) for name, tensor in torch.nn.Module.named_buffers(model)]
+            self.record.digests(self.estimated.of(model), "statistics", buffers)
 
     def record_copies(self):
         """The copies that nothing trains, where they may have changed. Which ones those are shows as optimizers and wrappers have theirs."""
@@ -223,16 +242,21 @@ class Training(Passes):
             """Its parameters; none where it is trained, or an average that is recorded."""
             named = [] if module is None or id(module) in trained else list(torch.nn.Module.named_parameters(module))
             return [] if any(id(p) in self.optimized or is_divided(p) for _, p in named) else [(clean(name), p) for name, p in named]
-        restored = [module for module in (reference() for reference in self.restored.values()) if module is not None]
+        known = {id(copy.module()) for copy in self.copies}
+        restored = [(module, is_loaded) for module, is_loaded in ((reference(), is_loaded) for reference, is_loaded in self.restored.values())
+                    if named_in(module) and (is_loaded or id(module) not in known)]
         self.restored.clear()
-        inner = {id(each) for module in restored for each in torch.nn.Module.modules(module) if each is not module}
-        roots = [module for module in restored if id(module) not in inner and named_in(module)]
-        self.copies += [Copy(module, "copy %d of %d, made in step %d" % (number + 1, len(roots), self.record.step))
-                        for number, module in enumerate(roots)]
+        inner = {id(each) for module, _ in restored for each in torch.nn.Module.modules(module) if each is not module}
+        roots = [(module, is_loaded) for module, is_loaded in restored if id(module) not in inner]
+        for number, (module, is_loaded) in enumerate(roots):
+            self.copies.append(Copy(module, "copy %d of %d, made in step %d" % (number + 1, len(roots), self.record.step), is_loaded))
+            self.record.fact(self.copies[-1].name, kind=type(module).__name__, loaded=is_loaded)
         for copy in tuple(self.copies):
             named = named_in(copy.module())
             if not named:
                 self.copies.remove(copy)
+                if copy.module() is not None:
+                    self.record.fact(copy.name, trained=True)
             elif (copy.recorded is None or not copy.recorded.are_of(named)) and self.record.is_due(named):
                 copy.recorded = Marks(named)
                 self.record.digests(copy.name, "average", named)

@@ -75,8 +75,10 @@ def average_in_a_hook(rank, name):
     world = dist.get_world_size()
 
     def hook(state, bucket):
-        if name == "hook_that_averages":
+        if name == "hook_that_averages" or "divides" in name:
             bucket.buffer().div_(world)
+        if "divides" in name:
+            return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0].div_(world))
         return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
     ddp = DistributedDataParallel(layers())
     ddp.register_comm_hook(None, hook)
@@ -84,8 +86,44 @@ def average_in_a_hook(rank, name):
     for x, y in batches():
         optimizer.zero_grad()
         loss = cross_entropy(ddp(x), y)
-        (loss / world if name == "hook_that_sums_a_divided_loss" else loss).backward()
+        weight = {"hook_that_sums_a_divided_loss": 1 / world, "hook_that_divides_a_multiplied_loss": world}.get(name)
+        (loss if weight is None else loss * weight).backward()
         optimizer.step()
+
+
+def average_in_tensor_hooks(rank, name):
+    """Gradients are sent as they come, by hooks of parameters."""
+    net, world = layers(), dist.get_world_size()
+    model = DistributedDataParallel(net) if name in ("tensor_hooks_that_sum_averages", "tensor_hooks_that_double") else net
+
+    def average(gradient):
+        if name == "tensor_hooks_that_double":
+            return 2 * gradient
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient / world if name == "tensor_hooks_that_average" else gradient
+    for each in net.parameters():
+        each.register_hook(average)
+    optimizer = sgd(net)
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = cross_entropy(model(x), y)
+        (loss / world if name == "tensor_hooks_that_sum_divided_losses" else loss).backward()
+        optimizer.step()
+
+
+def average_accumulated(rank, name):
+    """Divided by the number of ranks and of backwards, both of which are 2."""
+    net, world = layers(), dist.get_world_size()
+    optimizer = sgd(net)
+    for number, (x, y) in enumerate(batches()):
+        cross_entropy(net(x), y).backward()
+        if number % 2:
+            for each in net.parameters():
+                dist.all_reduce(each.grad)
+                each.grad.div_(2 * world)
+            optimizer.step()
+            optimizer.zero_grad()
 
 
 def average_by_hand(rank, name):
@@ -243,7 +281,11 @@ def wrap_for_one(rank, name):
 
 PROGRAMS = {count_tokens: ("tokens_of_all", "mean_weighted_by_tokens", "tokens_but_in_the_last_batch", "mean_of_own_tokens", "sum_by_own_tokens"),
             clip_scaled: ("clipped_unscaled", "unscaled_by_hand", "clipped_by_the_scale", "clipped_scaled"),
-            average_in_a_hook: ("hook_that_averages", "hook_that_sums_a_divided_loss", "hook_that_sums"),
+            average_in_a_hook: ("hook_that_averages", "hook_that_sums_a_divided_loss", "hook_that_sums", "hook_that_divides_twice",
+                                "hook_that_divides_a_multiplied_loss"),
+            average_in_tensor_hooks: ("tensor_hooks_that_average", "tensor_hooks_that_sum", "tensor_hooks_that_sum_averages",
+                                      "tensor_hooks_that_sum_divided_losses", "tensor_hooks_that_double"),
+            average_accumulated: ("averaged_over_accumulated",),
             average_by_hand: ("waited", "waited_by_futures", "averaged_by_hand", "summed_of_divided_losses", "summed_by_hand",
                               "clipped_before_the_average", "clipped_behind_the_average"),
             accumulate_alike: ("accumulated_alike",), begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),

@@ -17,7 +17,7 @@ import torch.distributed.nn
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss, normalize
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from forked_ranks import record_programs
@@ -74,6 +74,37 @@ def keep_a_copy(rank, name):
         if rank == 0 and number % 5 == 0:  # A rank alone keeps the best one.
             best = copy.deepcopy(ddp.module)
     return best
+
+
+def learn_of_a_teacher(rank, name):
+    """The program makes a teacher, and neither wraps nor trains it."""
+    torch.manual_seed(0 if name == "taught_alike" else rank)
+    teacher = nn.Linear(WIDTH, CLASSES).eval()
+    if name == "taught_by_rank_zero" and rank == 0:
+        teacher.load_state_dict({key: value + 1 for key, value in teacher.state_dict().items()})
+    ddp = DistributedDataParallel(layers())
+    optimizer, model = sgd(ddp), ddp
+    for number, (x, y) in enumerate(batches()):
+        if name == "trained_later" and number == 8:
+            model = DistributedDataParallel(teacher)
+            optimizer = sgd(model)
+        optimizer.zero_grad()
+        output = model(x)
+        (cross_entropy(output, y) + mse_loss(output, (output if name == "trained_later" else teacher(x)).detach())).backward()
+        optimizer.step()
+
+
+def estimate_statistics(rank, name):
+    """Of an average of weights, from the batches of each rank."""
+    ddp = DistributedDataParallel(with_layer(nn.BatchNorm1d(WIDTH)))
+    optimizer, average = sgd(ddp), AveragedModel(ddp.module)
+    loader = DataLoader(rows(), BATCH, sampler=DistributedSampler(rows()))
+    for x, y in batches(loader):
+        update(ddp, optimizer, x, y)
+        average.update_parameters(ddp.module)
+    update_bn(DataLoader(rows(), BATCH) if name == "statistics_of_all" else loader, average)
+    for each in average.buffers() if name == "statistics_sent" else ():
+        dist.broadcast(each, 0)
 
 
 def drop_units(rank, name):
@@ -255,6 +286,8 @@ def average_in_parts(rank, name):
 PROGRAMS = {freeze_a_norm: ("frozen_norm", "norm_frozen_on_a_rank"), layers_of_a_rank: ("other_layers",),
             keep_a_copy: ("kept", "averaged", "averaged_on_rank_zero", "averaged_less_often", "loaded", "loaded_by_rank",
                           "averaged_from_own_weights", "kept_from_own_weights"),
+            learn_of_a_teacher: ("taught_alike", "taught_by_own", "taught_by_rank_zero", "trained_later"),
+            estimate_statistics: ("statistics_sent", "statistics_of_all", "statistics_of_own"),
             change_gradients: ("other_groups", "gradients_without_backward", "clipped_by_rank"),
             accumulate: ("windows", "windows_of_a_rank"), order_by_numpy: ("order_of_numpy",),
             contrast: ("contrast", "contrast_without_gradient"), drop_units: ("drops", "seeded_in_the_loop"),

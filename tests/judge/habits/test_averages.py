@@ -13,7 +13,8 @@ from recorded_case import RecordedCase, main
 
 CLEAN = ("tokens_of_all", "mean_weighted_by_tokens", "tokens_but_in_the_last_batch", "clipped_unscaled", "unscaled_by_hand",
          "clipped_by_the_scale", "hook_that_averages", "hook_that_sums_a_divided_loss", "waited", "waited_by_futures", "averaged_by_hand",
-         "summed_of_divided_losses", "accumulated_alike", "clipped_behind_the_average", "averaged_again", "workers_by_rank", "seeded_in_vain",
+         "summed_of_divided_losses", "accumulated_alike", "hook_that_divides_a_multiplied_loss", "tensor_hooks_that_average",
+         "tensor_hooks_that_sum_divided_losses", "tensor_hooks_that_double", "averaged_over_accumulated", "clipped_behind_the_average", "averaged_again", "workers_by_rank", "seeded_in_vain",
          "cut_of_one_order", "drawn_at_random", "queue_of_all", "mixed")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
@@ -29,6 +30,9 @@ CUSTOMS = {
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
     "clipped_scaled": ("gradients.are_averages", "clipped_while_scaled", "no scaler.unscale_(optimizer) between the backward"),
+    "hook_that_divides_twice": ("gradients.are_averages", "divided_twice", "divides both before the all-reduce and after it"),
+    "tensor_hooks_that_sum": ("gradients.are_averages", "sum_not_average", "the gradients that an update took of optimizer 0 are the sum"),
+    "tensor_hooks_that_sum_averages": ("gradients.are_averages", "sum_not_average", "in a hook of a parameter (register_hook) say"),
     "hook_that_sums": ("gradients.are_averages", "sum_not_average", "in a communication hook say"),
     "summed_by_hand": ("gradients.are_averages", "sum_not_average", "the gradients that an update took of optimizer 0 are the sum"),
     "summed_again": ("gradients.are_averages", "summed_again", "leave out the all-reduce of gradients behind it"),

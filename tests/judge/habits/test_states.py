@@ -13,12 +13,14 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "drops", "augmented", "not_augmented", "windows",
-         "order_of_numpy", "contrast")
+         "order_of_numpy", "contrast", "taught_alike", "trained_later", "statistics_sent", "statistics_of_all")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "augmented_alike": ("random.streams_differ", "workers_seeded_alike"),
     "augmented_by_one_seed": ("random.streams_differ", "same_random_stream"),
     "averaged_from_own_weights": ("parameters.are_the_same", "began_unlike"),
+    "taught_by_own": ("parameters.are_the_same", "made_on_each_rank"),
+    "statistics_of_own": ("buffers.follow_rank_zero", "statistics_of_own_part"),
     "contrast_without_gradient": ("collectives.have_one_order", "gathered_without_gradient"),
     "gate": ("parameters.are_the_same", "own_tensors"),
     "probe_of_rank_zero": ("parameters.are_the_same", "own_training"),
@@ -29,6 +31,7 @@ MISTAKES = {
     "other_layers": ("forward.runs_through_the_wrapper", "other_layers", "of type BatchNorm1d: rank 0 has 1, rank 1 has none"),
     "averaged_less_often": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "loaded_by_rank": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
+    "taught_by_rank_zero": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "kept_from_own_weights": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "other_groups": ("optimizer.has_one_setting", "other_groups", "each group of optimizer 0 has: rank 0 has [2,4], rank 1 has [3,3]"),
     "clipped_by_rank": ("parameters.are_the_same", "no_two_ranks_agree", "the ranks had the same gradients after the backward, and others"),

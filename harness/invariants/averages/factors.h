@@ -1,0 +1,14 @@
+// Updates from gradients that are the average of the ranks' times the number of ranks, or divided
+// by it once more.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+
+namespace lockstep::recorded {
+
+// Compares samples of what ranks computed with samples of what updates took. A finding where the
+// program does not weigh its losses to make up for the factor; a remark where that is not known.
+// Counts the averages that it compared.
+void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared);
+
+}  // namespace lockstep::recorded
