@@ -44,8 +44,8 @@ bool combines_a_metric(const Rank& rank, const Pass& pass, const std::set<int>& 
   return in(pass.last.step) > (any ? usual : 0);
 }
 
-// What the pass computed was gathered, and nothing is known to have dropped the padding, as
-// accelerate's gather_for_metrics does.
+// Says that the program gathers what the pass computed, and that nothing is known to drop the
+// padding, as accelerate's gather_for_metrics does.
 bool gathers_the_padding(const Rank& rank, const Pass& pass) {
   const int step = pass.last.step;
   const bool is_trimmed =

@@ -207,11 +207,24 @@ def evaluate_in_parts(rank, name):
     for x, y in batches():
         update(ddp, optimizer, x, y)
     part, hits = list(range(33))[rank::2], torch.zeros(2)
-    if name == "padded_by_hand":
+    if name != "parts":
         part += [0] * (17 - len(part))
+
+    def gather(right):
+        of_all = [torch.zeros_like(right) for _ in range(2)]
+        dist.all_gather(of_all, right)
+        return torch.cat(of_all)
+
+    def gather_for_metrics(right, left):
+        return gather(right)[:left]  # as accelerate does
+    seen = []
     for x, y in DataLoader(data, BATCH, sampler=part):
-        hits += torch.tensor([(ddp.module(x).argmax(1) == y).sum(), len(y)])
-    dist.all_reduce(hits)
+        right = (ddp.module(x).argmax(1) == y).long()
+        hits += torch.tensor([right.sum(), len(y)])
+        if name.startswith("gathered"):
+            seen += gather(right) if name == "gathered_with_padding" else gather_for_metrics(right, 33 - len(seen))
+    if not seen:
+        dist.all_reduce(hits)
 
 
 def add_noise(rank, name):
@@ -262,7 +275,7 @@ PROGRAMS = {train_a_head: ("head", "head_loaded_on_rank_zero"), average_weights:
             draw_by_itself: ("own_order", "own_order_sorted", "own_order_of_one_epoch", "endless", "endless_whole_orders",
                              "endless_parts_of_own_orders", "stream", "stream_of_one_epoch", "stream_remade", "stream_remade_of_one_epoch", "own_order_beside_evaluations",
                              "own_order_of_one_epoch_beside_evaluations", "growing_order", "growing_own_orders"),
-            evaluate_in_parts: ("parts", "padded_by_hand"), add_noise: ("noise", "same_noise"), replace_a_layer: ("replaced",),
+            evaluate_in_parts: ("parts", "padded_by_hand", "gathered_with_padding", "gathered_for_metrics"), add_noise: ("noise", "same_noise"), replace_a_layer: ("replaced",),
             train_in_parts: ("first_part", "second_part", "without_optimizer", "without_moments_of_a_layer", "without_schedule",
                              "epochs_from_zero")}
 

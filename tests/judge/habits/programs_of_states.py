@@ -95,7 +95,7 @@ def learn_of_a_teacher(rank, name):
 
 
 def estimate_statistics(rank, name):
-    """Of an average of weights, from the batches of each rank."""
+    """Estimates those of an average of weights, from the batches of each rank."""
     ddp = DistributedDataParallel(with_layer(nn.BatchNorm1d(WIDTH)))
     optimizer, average = sgd(ddp), AveragedModel(ddp.module)
     loader = DataLoader(rows(), BATCH, sampler=DistributedSampler(rows()))

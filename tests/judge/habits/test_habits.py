@@ -12,9 +12,10 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("head", "average", "teacher", "clipped_whole", "clipped_by_the_norm_of_all", "gan", "own_order", "own_order_sorted", "endless",
-         "stream", "stream_remade", "own_order_beside_evaluations", "growing_order", "parts", "noise")
+         "stream", "stream_remade", "own_order_beside_evaluations", "growing_order", "parts", "noise", "gathered_for_metrics")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
+    "gathered_with_padding": ("data.evaluates_each_sample_once", "evaluation_padded"),
     "same_noise": ("random.streams_differ", "same_random_stream"),
     "endless_whole_orders": ("data.is_partitioned", "overlapping_draws"),
 }
