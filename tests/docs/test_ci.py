@@ -77,6 +77,18 @@ class Recipes(Case):
         for flag in re.findall(r"--lockstep-\w+", read("examples/pytest/github.yml") + read("examples/pytest/gitlab.yml")):
             self.assertIn('"%s"' % flag, read("python/lockstep/pytest_plugin.py"))
 
+    @HAS_YAML
+    def test_a_training_that_fails_is_judged_and_fails_the_job(self):
+        for steps in (yaml_of("docs/ci/training.github.yml")["jobs"]["training"]["steps"], yaml_of("action.yml")["runs"]["steps"]):
+            judged = [step for step in steps if step.get("name") == "judge" or step.get("run", "").startswith("lockstep judge")]
+            self.assertEqual([step.get("if") for step in judged], ["${{ !cancelled() }}"])
+        script = "\n".join(yaml_of("docs/ci/training.gitlab.yml")["training"]["script"])
+        for recorded, judged, expected in ((0, 0, 0), (0, 1, 1), (124, 0, 124), (1, 1, 1), (0, 3, 3)):
+            with open(os.path.join(self.folder, "bin", "lockstep"), "w", encoding="utf-8") as file:
+                file.write('#!/bin/bash\necho "lockstep $1" >>"$CALLS"\n[ $1 = record ] && exit %d\nexit %d\n' % (recorded, judged))
+            status, calls = self.play(script)
+            self.assertEqual((status, calls[-2:]), (expected, ["lockstep record", "lockstep judge"]))
+
     def test_the_page_names_each_of_them(self):
         page = read("docs/ci.md")
         for name in RECIPES:
