@@ -25,7 +25,8 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
                     .course = std::move(lessons.course),
                     .arguments = std::vector<std::string>(argv + std::min(argc, 1), argv + argc)};
   int status = kHeld;
-  CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
+  CLI::App app(
+      "Lockstep finds where data-parallel training is wrong, and shows the smallest case.");
   app.name(known.program);
   app.require_subcommand(1);
   use_own_help(app);

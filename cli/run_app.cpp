@@ -1,6 +1,7 @@
 #include "cli/run_app.h"
 
 #include "cli/commands/commands.h"
+#include "cli/examples.h"
 #include "cli/exit_codes.h"
 #include "cli/flag_defaults.h"
 #include "cli/interrupt.h"
@@ -126,7 +127,12 @@ int refuse_and_show_help(const std::string& text, const std::string& program) {
 int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   const std::string program = app.get_name();
   const auto commands = command_names(app);
-  const std::string first = argc > 1 ? argv[1] : "";
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == "help") {  // `help run` is `run --help`
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  const std::string first = words.empty() ? "" : words.front();
   if (first.empty()) {
     print_help_to_stderr(app.help());
     return kUsage;
@@ -138,7 +144,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   std::vector<std::string> defaults;
   try {
     if (first[0] != '-') defaults = apply_defaults(app, first);
-    auto arguments = with_todays_names(without_separator(app, {argv + 1, argv + argc}));
+    auto arguments = with_todays_names(without_separator(app, words));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
     return status;
@@ -191,6 +197,10 @@ void use_own_help(CLI::App& app) {
     std::string make_option_opts(const CLI::Option* option) const override {
       const auto text = CLI::Formatter::make_option_opts(option);
       return text.substr(0, text.find(" " + get_label("Excludes") + ":"));
+    }
+    std::string make_footer(const CLI::App* app) const override {
+      const auto examples = examples_of(app->get_parent() ? app->get_name() : "");
+      return (examples.empty() ? "" : examples + "\n") + CLI::Formatter::make_footer(app);
     }
   };
   app.formatter(std::make_shared<Help>());

@@ -20,8 +20,8 @@ void handle_signals_as_others_do();
 // Prints the sentence, and returns the status.
 int refuse(const std::string& text, int status);
 
-// The help leaves out which flags exclude each other: CLI11 lists them in an order of its own.
-// Before commands are added, which inherit it.
+// The help leaves out which flags exclude each other, since CLI11 lists them in an order of its
+// own, and has examples. Before commands are added, which inherit it.
 void use_own_help(CLI::App& app);
 
 // Parses the arguments and runs the command, which sets `status`. Returns the exit status.

@@ -1,4 +1,5 @@
 #include "cli/commands/commands.h"
+#include "cli/examples.h"
 #include "cli/exit_codes.h"
 #include "cli/flag_defaults.h"
 #include "cli/print.h"
@@ -48,6 +49,8 @@ std::string command_text(CLI::App& command, const std::string& footer_of_all) {
                      roff(command.get_description()) + ".\n" + arguments;
   for (const auto* const flag : flags_of(command)) text += flag_text(command, *flag);
   if (command.get_footer() != footer_of_all) text += ".PP\n" + roff(command.get_footer()) + "\n";
+  if (const auto examples = examples_of(command.get_name()); !examples.empty())
+    text += ".PP\n.nf\n" + roff(examples) + ".fi\n";
   return text;
 }
 

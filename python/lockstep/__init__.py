@@ -1,4 +1,4 @@
-"""Lockstep proves data-parallel training right.
+"""Lockstep finds where data-parallel training is wrong.
 
     lockstep.start()        records what this rank of a training does, for `lockstep judge`
     lockstep.watch(model)   the same for a model whose gradients the program averages itself

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from help_of import OF_THE_TREE, PROGRAM, ROOT, calls_in, commands, exit_codes, read, unknown_in
+from help_of import OF_THE_TREE, PROGRAM, ROOT, calls_in, commands, exit_codes, help_of, read, unknown_in
 
 
 class Commands(unittest.TestCase):
@@ -30,6 +30,12 @@ class Commands(unittest.TestCase):
             self.assertGreater(len(calls), 3, name)
             self.assertEqual(list(unknown_in(calls)), [], name)
         self.assertEqual(list(unknown_in(calls_in("lockstep rnu\n`./lockstep run --sede 7 -q`"))), ["rnu", "run --sede"])
+
+    def test_every_example_of_the_help_exists(self):
+        for command in ((), *((each,) for each in sorted(commands()))):
+            examples = help_of(*command).partition("Examples:\n")[2]
+            self.assertEqual(list(unknown_in(calls_in(examples))), [], command)
+        self.assertGreater(len(calls_in(help_of("run").partition("Examples:\n")[2])), 1)
 
     def test_a_run_takes_the_file_of_defaults_that_the_page_shows(self):
         with tempfile.TemporaryDirectory() as folder:
