@@ -59,10 +59,17 @@ bool has_finding(const NamedJudgement& one) {
   return one.judgement.why_not.empty() && !one.judgement.findings.empty();
 }
 
+// True if ranks issued different collectives: what ended them came after it.
+bool is_a_mismatch(const NamedJudgement& one) {
+  return one.name.starts_with("collectives.") &&
+         one.judgement.findings.front().pattern == "mismatched_collectives";
+}
+
 // True if the other one fails at no earlier moment. A finding about the whole run may follow from
 // anything and be the cause of anything.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;
+  if (cause.name == "run.is_recorded_whole" && is_a_mismatch(other)) return false;
   return cause.judgement.is_certain && leads_to(cause.name, other.name) &&
          (!at || !then || !comes_before(*then, *at));
 }
@@ -110,7 +117,8 @@ void fold_consequences(std::vector<NamedJudgement>& all) {
     if (is_folded(root)) continue;
     auto& details = root->judgement.findings.front().details;
     if (roots.insert(root).second) details.push_back("what follows from it:");
-    details.push_back(std::string(one->name) + ": " + one->judgement.findings.front().diagnosis);
+    details.push_back("  " + std::string(one->name) + ": " +
+                      one->judgement.findings.front().diagnosis);
     one->judgement.why_not = "follows from " + std::string(root->name);
   }
 }

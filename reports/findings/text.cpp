@@ -144,11 +144,14 @@ std::vector<std::string> lines_of(const Details& details, const Style& style) {
 std::vector<std::string> shown_below(const Finding& finding, const Style& style) {
   constexpr size_t kIndent = 4;
   std::vector<std::string> lines;
+  bool is_below_a_table = false;  // where a sentence is a note on it
   for (const auto& detail : finding.details)
-    if (const auto* table = std::get_if<Table>(&detail))
+    if (const auto* table = std::get_if<Table>(&detail)) {
       append(lines, lines_of(*table, style, kIndent));
-    else
-      lines.push_back((lines.empty() ? "  " : "    ") + std::get<std::string>(detail));
+      is_below_a_table = true;
+    } else {
+      lines.push_back((is_below_a_table ? "    " : "  ") + std::get<std::string>(detail));
+    }
   return lines;
 }
 

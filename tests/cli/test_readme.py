@@ -10,6 +10,7 @@ from program_case import APPROVE, HERE, PROGRAM, UNSTABLE, ProgramCase
 ROOT = os.path.dirname(os.path.dirname(HERE))
 README = os.path.join(ROOT, "README.md")
 EXAMPLE = re.compile(r"```sh\n\./lockstep (?P<command>[^\n]+)\n```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+JUDGED = re.compile(r"(?s)`judge` says, without a case:\n\n```\n(.*?)```\n")
 CATALOGUE = re.compile(r"```\n(?P<output>lockstep [^\n]* seed (?P<seed>\w+) [^\n]*\n  PASS .*?)```\n", re.DOTALL)
 PLANNED = re.compile(r"(?m)^  (\S+) +lockstep (\w+) \w+ +([\d,]+) cases? ")
 RESULT = re.compile(r"(?m)^  PASS +[\d.]+s  (\S+) +(\w+) \w+ +([\d,]+) cases .*?worlds?[^\n(]*?(?: · (\d+) refused)?(?= \(|$)")
@@ -63,6 +64,9 @@ class Readme(ProgramCase):
         # A busy machine shrinks as far as an idle one.
         out = self.output_of(*shlex.split(found["command"]), "--shrink-time", "120")
         self.assertEqual(stable(self.approve(found, "output", out)), stable(out))
+
+    def test_a_judged_training_is_shown_as_its_golden_text_has_it(self):
+        self.assertIn(stable(JUDGED.search(self.text)[1]), read("tests", "cli", "golden", "judge_fails.txt"))
 
     def run_anew(self, shown, seed):
         """`shown` with the same results of a run, and its summary."""

@@ -78,6 +78,24 @@ TEST(OneCause, BlameNoRankThatGaveUpWaitingForTheCollectivesThatItLacks) {
   EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
 }
 
+TEST(OneCause, NameCollectivesThatDifferBeforeTheRankThatEndedInThem) {
+  auto run = right_run();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto& history = run.ranks[static_cast<size_t>(rank)].history;
+    history.events.push_back({{kSteps - 1, "backward"},
+                              Collective{.op = rank == 0 ? "allreduce" : "ddp_backward",
+                                         .group = "world",
+                                         .sequence = 2 * kSteps,
+                                         .elements = rank == 0 ? 1 : 49}});
+    history.ending = rank == 0 ? Ending{} : Ending{Ending::Kind::threw, "Connection reset by peer"};
+  }
+  const auto results = judged(run);
+  const auto& cause = result_named(results, "collectives.have_one_order");
+  ASSERT_EQ(cause.kind, Result::Kind::fail);
+  EXPECT_EQ(cause.worst.findings.front().pattern, "mismatched_collectives");
+  EXPECT_EQ(result_named(results, "run.is_recorded_whole").kind, Result::Kind::skip);
+}
+
 TEST(OneCause, ShowNoDigestUnderNormAlone) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
