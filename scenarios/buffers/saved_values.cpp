@@ -198,9 +198,11 @@ Findings only_changed_values_are_reported(const Saved& c, const History& h) {
                                                    : "another_error";
     return {{"A backward must throw where a value that its graph saved has changed, and only there",
              pattern, kEnd,
-             "rank " + std::to_string(rank) + " received " +
-                 (sentence.empty() ? "nothing" : "'" + sentence + "'") + ", expected " +
-                 (expected.empty() ? "no error" : "'" + expected + "'")}};
+             "rank " + std::to_string(rank) + "'s backward " +
+                 (expected.empty()   ? "threw, though no value that it reads has changed"
+                  : sentence.empty() ? "threw nothing, expected '" + expected + "'"
+                                     : "threw another error, expected '" + expected + "'") +
+                 (sentence.empty() ? "" : ": '" + sentence + "'")}};
   }
   for (int rank = 0; rank < c.world.size; ++rank)
     if (const auto sentence = sentence_of(h, {end, kNext}, rank); !sentence.empty())

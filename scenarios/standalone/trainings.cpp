@@ -80,7 +80,9 @@ Python whole_window(const Json& value) {
 std::string training_in_words(const Json& value) {
   const auto c = training_of(value);
   return network_in_words(c) + " and " + steps_in_words(c.steps) +
-         (c.micro_batches > 1 ? ", each of micro-batches inside no_sync and one outside" : "");
+         (c.micro_batches > 1 ? ", each of " + counted(c.micro_batches - 1, "micro-batch") +
+                                    " inside no_sync and one outside"
+                              : "");
 }
 
 Python stays_equal(const Json& value) {
