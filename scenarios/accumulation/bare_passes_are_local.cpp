@@ -276,9 +276,7 @@ Scenario bare_passes_are_local() {
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.4",
       .not_covered = "worlds that are no powers of two",
-      .usual_mistake =
-          "taking every backward for one of the last forward, so that a backward of the "
-          "inner module spends its reduction.",
+      .usual_mistake = "a backward of the inner module spends the last forward's reduction.",
       .tags = {"accumulation"},
       .must_catch = {"bare_pass_taken_for_the_last_forwards"},
       .draws = 60,

@@ -82,12 +82,14 @@ TEST(OneCause, NameCollectivesThatDifferBeforeTheRankThatEndedInThem) {
   auto run = right_run();
   for (int rank = 0; rank < 2; ++rank) {
     auto& history = run.ranks[static_cast<size_t>(rank)].history;
-    history.events.push_back({{kSteps - 1, "backward"},
-                              Collective{.op = rank == 0 ? "allreduce" : "ddp_backward",
-                                         .group = "world",
-                                         .sequence = 2 * kSteps,
-                                         .elements = rank == 0 ? 1 : 49}});
-    history.ending = rank == 0 ? Ending{} : Ending{Ending::Kind::threw, "Connection reset by peer"};
+    history.last = {kSteps - 1 + rank, "backward"};
+    history.events.push_back(
+        {history.last, Collective{.op = rank == 0 ? "allreduce" : "ddp_backward",
+                                  .group = "world",
+                                  .sequence = 2 * kSteps,
+                                  .elements = rank == 0 ? 1 : 49}});
+    history.ending = rank == 0 ? Ending{Ending::Kind::cut_off, ""}
+                               : Ending{Ending::Kind::threw, "Connection reset by peer"};
   }
   const auto results = judged(run);
   const auto& cause = result_named(results, "collectives.have_one_order");
