@@ -231,7 +231,8 @@ enum class SampleOrder {
   of_int32,
   of_two_axes,
   too_short,
-  below_zero
+  below_zero,
+  too_long
 };
 
 constexpr bool is_refused(SampleOrder order, int64_t length) {
@@ -257,7 +258,8 @@ struct ShardOptions {
   int64_t batch_size = 1;       // of that loader
   // These are no fields of a case. A subject without such an order throws Unsupported.
   SampleOrder order = SampleOrder::own;
-  bool from_group = false;   // the process group tells rank and number of ranks
+  // The process group tells rank and number of ranks, and refuses others.
+  bool from_group = false;
   std::optional<int> rank;   // another rank's share than this one's
   std::optional<int> ranks;  // of so many instead of all
   bool allow_empty = true;   // a dataset of no samples is no error

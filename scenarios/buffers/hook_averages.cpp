@@ -42,7 +42,7 @@ class Counting : public Model {
  public:
   Counting(RankContext& here) : here_(here) {
     weight_ = register_parameter("weight", torch::ones({1}, at::kDouble));
-    mean_ = register_buffer("mean", torch::full({2}, kStart, at::kDouble));
+    mean_ = register_buffer("mean", torch::full({2, 3}, kStart, at::kDouble).t());  // by columns
     scalar_ = register_buffer("scalar", torch::full({}, kStart, at::kDouble));
     count_ = register_buffer("count", torch::zeros({1}, at::kLong));
   }
@@ -153,7 +153,7 @@ void compare_moment(const Averaged& c, const History& h, size_t f, const char* p
   const auto right = followed(c);
   const Moment at{static_cast<int>(f), phase};
   for (const bool is_scalar : {false, true}) {
-    const auto shape = is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{2};
+    const auto shape = is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{3, 2};
     const auto if_it = [&c, of, shape, f](Mistake mistake) {
       auto values = means_of(of(followed(c, mistake)), shape);
       expect_nothing(c, f, values, at::kDouble);
@@ -262,7 +262,7 @@ Scenario hook_averages() {
       .tags = {"buffers", "hooks"},
       .must_catch = {"buffer_hook_before_for_after", "buffer_hook_rounds_doubles",
                      "buffer_hook_stays_due_after_a_throw",
-                     "buffer_hook_behind_a_forward_unshadowed"},
+                     "buffer_hook_behind_a_forward_unshadowed", "buffer_hook_takes_rows_alone"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = pairs_of_forwards,

@@ -98,6 +98,10 @@ int steps_loaded(const Resumed& c) {
   return c.loads_best ? best_save(c) : last_save(c) - age(c);
 }
 
+bool has_trained(const Resumed& c) {
+  return c.has_trained && c.wraps_first;
+}
+
 int late_rank(const Resumed& c) {
   return c.late_rank < 0 || c.world.size == 1 ? -1 : c.late_rank % c.world.size;
 }
@@ -225,18 +229,27 @@ void Life::record(const std::vector<int64_t>& drawn, const at::Tensor& mask) {
   here_.record(kProgress, std::vector<int64_t>{epoch_, step_});
 }
 
+void Life::update(const std::vector<int64_t>& drawn, const at::Tensor& mask, int first_parameter) {
+  optimizer_->zero_grad();
+  replica_->backward(
+      replica_->forward(at::cat({torch::full({1}, static_cast<double>(drawn.size()), at::kDouble),
+                                 torch::tensor(drawn).to(at::kDouble), (mask * 4).floor(),
+                                 torch::full({1}, first_parameter, at::kDouble)})));
+  optimizer_->step();
+}
+
+void Life::step_before_load() {
+  const auto drawn = samples();
+  update(drawn, mask(), 0);
+}
+
 void Life::step(const std::string& phase) {
   const auto number = static_cast<int>(step_ - first_count(case_)) + 1;
   const auto drawn = samples();
   const auto own_mask = mask();
   const int first = has_late_parameter(case_) && number <= case_.late ? 1 : 0;
   here_.enter(number, phase + ": backward");
-  optimizer_->zero_grad();
-  replica_->backward(
-      replica_->forward(at::cat({torch::full({1}, static_cast<double>(drawn.size()), at::kDouble),
-                                 torch::tensor(drawn).to(at::kDouble), (own_mask * 4).floor(),
-                                 torch::full({1}, first, at::kDouble)})));
-  optimizer_->step();
+  update(drawn, own_mask, first);
   if (number == 1)
     for_each_count(*optimizer_,
                    [&](auto& state) { state.step(state.step() + first_count(case_)); });

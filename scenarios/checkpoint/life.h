@@ -32,6 +32,7 @@ struct Resumed {
   int late_rank = -1;
   bool late_to_load = false;
   bool wraps_first = false;  // before the checkpoint is loaded, not after it
+  bool has_trained = false;  // the objects that load it have made a step, where they are wrapped
   bool broadcast_buffers = true;
   bool shuffle = false;
   int64_t length = 2;         // samples of the dataset
@@ -62,6 +63,7 @@ struct Resumed {
                       field("late_rank", &Resumed::late_rank, between(-1, 63)),
                       field("late_to_load", &Resumed::late_to_load),
                       field("wraps_first", &Resumed::wraps_first),
+                      field("has_trained", &Resumed::has_trained),
                       field("broadcast_buffers", &Resumed::broadcast_buffers),
                       field("shuffle", &Resumed::shuffle),
                       field("length", &Resumed::length, between(1, 10'000)),
@@ -85,6 +87,8 @@ int64_t first_count(const Resumed& c);
 
 // The number of steps that the loaded checkpoint has seen.
 int steps_loaded(const Resumed& c);
+
+bool has_trained(const Resumed& c);
 
 int late_rank(const Resumed& c);  // the rank; -1: none
 
@@ -121,10 +125,14 @@ class Life {
   // Collective. Trains one step, and records it under `phase`.
   void step(const std::string& phase);
 
+  // The same before it is loaded: all parameters have gradients.
+  void step_before_load();
+
  private:
   std::vector<int64_t> samples();
   std::vector<int64_t> rest_of_batch();
   at::Tensor mask();
+  void update(const std::vector<int64_t>& drawn, const at::Tensor& mask, int first_parameter);
   void record(const std::vector<int64_t>& drawn, const at::Tensor& mask);
 
   const Resumed& case_;

@@ -43,6 +43,8 @@ void program(const Resumed& c, RankContext& here) {
   }
   Life life(c, here, Objects::others);
   if (c.wraps_first) life.wrap();
+  here.enter(0, "step before the load");
+  if (has_trained(c)) life.step_before_load();
   here.enter(steps_loaded(c), "load");
   const auto which = c.loads_best ? ".best" : age(c) > 0 ? "." + std::to_string(age(c)) : "";
   files.load(path + which, here.group(), life.state(), {});
@@ -186,7 +188,7 @@ rc::Gen<Resumed> cases() {
       set(&Resumed::late_rank,
           rc::gen::weightedOneOf<int>({{5, rc::gen::just(-1)}, {1, inRange(0, 4)}})),
       set(&Resumed::late_to_load, arbitrary<bool>()), set(&Resumed::halves_rate, arbitrary<bool>()),
-      set(&Resumed::wraps_first, arbitrary<bool>()),
+      set(&Resumed::wraps_first, arbitrary<bool>()), set(&Resumed::has_trained, arbitrary<bool>()),
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
       set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
       set(&Resumed::batch_size, inRange<int64_t>(1, 4)),
@@ -224,8 +226,8 @@ Scenario resume_is_going_on() {
                      "checkpoint_places_count_within_groups", "checkpoint_rounds_counts_of_updates",
                      "checkpoint_samples_used_ignored", "checkpoint_states_end_at_a_gap",
                      "every_rank_loads_the_generators_of_rank_zero",
-                     "load_waits_as_long_as_its_group", "loaded_options_are_dropped",
-                     "loaded_sampler_begins_its_epoch_anew",
+                     "load_waits_as_long_as_its_group", "loaded_optimizer_keeps_its_states",
+                     "loaded_options_are_dropped", "loaded_sampler_begins_its_epoch_anew",
                      "loaded_state_of_the_optimizer_counts_from_zero",
                      "older_checkpoints_shift_by_two", "save_waits_as_long_as_its_group"},
       .draws = 80,
@@ -245,6 +247,10 @@ Scenario resume_is_going_on() {
                  {"a parameter that has no state yet", 0.04,
                   [](const Resumed& c) {
                     return has_late_parameter(c) && c.late >= steps_loaded(c);
+                  }},
+                 {"a state that the file lacks", 0.01,
+                  [](const Resumed& c) {
+                    return has_trained(c) && has_late_parameter(c) && c.late >= steps_loaded(c);
                   }},
                  {"samples drawn ahead", 0.2, [](const Resumed& c) { return c.prefetched > 0; }},
                  {"numbers at an edge of what is exact", 0.2,

@@ -45,6 +45,18 @@ Act own(RankContext& here, CollectiveKind kind,
   };
 }
 
+// A scatter, to which a rank gives one part too few as the source, or any as another rank.
+Act scattered(RankContext& here, int source) {
+  return [&here, source](bool has_another) {
+    const bool is_source = here.rank() == source;
+    const int count = has_another ? here.size() - 1 : is_source ? here.size() : 0;
+    const std::vector<at::Tensor> parts(static_cast<size_t>(count), numbers(2));
+    collective(
+        here,
+        {.kind = CollectiveKind::scatter, .tensor = numbers(2), .root = source, .parts = parts});
+  };
+}
+
 Act averaged(RankContext& here, const std::function<void(AveragingOptions&)>& change) {
   return [&here, change](bool has_another) {
     AveragingOptions options{.levels = {{.period = 1, .size = here.size()}}};
@@ -87,10 +99,18 @@ ParamGroups one_group(int parameters, int64_t elements = 2) {
 }
 
 // The calls of one sharded optimizer after its construction.
-Act of_sharded(RankContext& here,
+Act of_sharded(RankContext& here, const ParamGroups& groups,
                const std::function<void(ShardedOptimizer&, bool has_another)>& call) {
-  const std::shared_ptr<ShardedOptimizer> optimizer = sharded(here, one_group(2));
+  const std::shared_ptr<ShardedOptimizer> optimizer = sharded(here, groups);
   return [optimizer, call](bool has_another) { call(*optimizer, has_another); };
+}
+
+Act with_learning_rate_of(RankContext& here, size_t group) {
+  const ParamGroups two{one_group(1).front(), one_group(1).front()};
+  return of_sharded(here, two, [group](ShardedOptimizer& optimizer, bool has_another) {
+    optimizer.set_learning_rate(group, has_another ? 0.25 : 0.5);
+    optimizer.step();
+  });
 }
 
 Act saved(RankContext& here, Argument argument) {
@@ -102,6 +122,7 @@ Act saved(RankContext& here, Argument argument) {
     int64_t epoch = is(Argument::epoch) ? 3 : 2, step = is(Argument::step) ? 5 : 4;
     const auto sampler =
         shard(here, {.length = 4, .shuffle = true, .seed = is(Argument::seed_of_sampler) ? 1 : 0});
+    if (is(Argument::position_of_sampler)) sampler->next(1);
     checkpoints(here).save(
         path, here.group(),
         {.model = is(Argument::parts) ? nullptr : &model,
@@ -118,6 +139,8 @@ Act wrapped(RankContext& here, Argument argument) {
     WrapOptions options;
     if (argument == Argument::hook)
       options.hook = HookOptions{.kind = has_another ? HookKind::noop : HookKind::all_reduce};
+    if (argument == Argument::pass_of_local_sgd)
+      options.local_sgd = LocalSgdOptions{.start = 2, .passes_before = has_another ? 1 : 0};
     if (argument == Argument::place_of_buffer_hook)
       options.buffer_hook = has_another ? "after_forward" : "before_forward";
     wrap(here, std::make_shared<Multiplied>(), options);
@@ -180,6 +203,10 @@ Act call_of(const Disagreeing& c, RankContext& here) {
                                     .parts = {},
                                     .ranks = has_another ? std::vector{1} : std::vector{0}});
       };
+    case parts_beside_the_source:
+      return scattered(here, (c.rank + 1) % c.world.size);
+    case parts_of_the_source:
+      return scattered(here, c.rank % c.world.size);
     case period:
       return averaged(here, [](auto& options) { options.levels.back().period = 2; });
     case warmup_steps:
@@ -205,26 +232,27 @@ Act call_of(const Disagreeing& c, RankContext& here) {
     case class_of_optimizer:
       return [&here](bool has_another) { sharded(here, one_group(1), has_another); };
     case learning_rate:
-      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
-        optimizer.set_learning_rate(0, has_another ? 0.25 : 0.5);
-        optimizer.step();
-      });
+      return with_learning_rate_of(here, 0);
+    case learning_rate_of_last_group:
+      return with_learning_rate_of(here, 1);
     case added_group:
-      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
+      return of_sharded(here, one_group(2), [](ShardedOptimizer& optimizer, bool has_another) {
         optimizer.add_group(one_group(has_another ? 2 : 1).front());
       });
     case receiver_of_state:
-      return of_sharded(here, [](ShardedOptimizer& optimizer, bool has_another) {
+      return of_sharded(here, one_group(2), [](ShardedOptimizer& optimizer, bool has_another) {
         optimizer.save(has_another ? 1 : 0);
       });
     case parts:
     case epoch:
     case step:
     case seed_of_sampler:
+    case position_of_sampler:
     case keep_last:
     case is_best:
       return saved(here, c.argument);
     case hook:
+    case pass_of_local_sgd:
     case place_of_buffer_hook:
       return wrapped(here, c.argument);
     case optimizer_in_backward:

@@ -22,6 +22,8 @@ enum class Argument {
   destination_of_gather,
   source_of_scatter,
   ranks_of_new_group,
+  parts_beside_the_source,  // are given by a rank that has none to give
+  parts_of_the_source,      // are one too few
   // of averages of models
   period,
   warmup_steps,
@@ -33,6 +35,7 @@ enum class Argument {
   parameter,
   class_of_optimizer,
   learning_rate,
+  learning_rate_of_last_group,
   added_group,
   receiver_of_state,
   // of a checkpoint
@@ -40,10 +43,12 @@ enum class Argument {
   epoch,
   step,
   seed_of_sampler,
+  position_of_sampler,
   keep_last,
   is_best,
   // of a replica
   hook,
+  pass_of_local_sgd,
   place_of_buffer_hook,
   optimizer_in_backward,
   divisor_of_join,
@@ -69,9 +74,11 @@ struct Disagreeing {
   }
 };
 
-// The words of an argument in a sentence: what it is called, and what the ranks have.
+// The words of an argument in a sentence: what it is called, and what the ranks have; or why the
+// rank with another one cannot take part.
 struct Said {
   std::string subject, by_most, by_one;
+  std::string refusal = "";
 };
 Said said_of(const Disagreeing& c);
 

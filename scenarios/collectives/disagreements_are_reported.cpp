@@ -49,6 +49,9 @@ std::string sentence_of(const History& h, const char* phase, int rank) {
 
 std::string expected_sentence(const Disagreeing& c) {
   const auto said = said_of(c);
+  if (!said.refusal.empty())
+    return "rank " + std::to_string(odd_rank(c)) + " of " + std::to_string(c.world.size) +
+           " cannot take part: " + said.refusal;
   std::vector<int> most;
   for (int rank = 0; rank < c.world.size; ++rank)
     if (rank != odd_rank(c)) most.push_back(rank);
@@ -132,8 +135,10 @@ Scenario disagreements_are_reported() {
                        "own loss.",
       .tags = {"collectives", "errors"},
       .must_catch = {"average_refused_and_counted", "buffer_hooks_place_not_compared",
-                     "is_best_not_compared", "learning_rates_not_compared",
-                     "reduction_not_compared"},
+                     "is_best_not_compared", "learning_rate_of_the_first_group_compared",
+                     "learning_rates_not_compared", "pass_of_local_sgd_not_compared",
+                     "position_of_sampler_not_compared", "reduction_not_compared",
+                     "scatter_takes_parts_of_all_ranks"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_argument,

@@ -31,9 +31,10 @@ constexpr const char *kWindow = "after backward", *kEnd = "after the join",
 
 struct Uneven {
   WorldSpec world;
-  std::vector<int> inputs;  // rank r has inputs[r], read cyclically; empty: two each
-  int micro_batches = 1;    // inputs whose gradients add up before each reduction
-  bool normalises = false;  // a SyncBatchNorm parallel to the network; needs two samples a batch
+  std::vector<int> inputs;   // rank r has inputs[r], read cyclically; empty: two each
+  int micro_batches = 1;     // inputs whose gradients add up before each reduction
+  bool normalises = false;   // a SyncBatchNorm parallel to the network; needs two samples a batch
+  bool joins_again = false;  // the window behind the join is in another one
   NetworkSpec network;
   int batch_log2 = 1;
   std::vector<int> shares;  // as a Training's
@@ -48,6 +49,7 @@ struct Uneven {
                       field("inputs", &Uneven::inputs, between(0, 100)),
                       field("micro_batches", &Uneven::micro_batches, between(1, 64)),
                       field("normalises", &Uneven::normalises),
+                      field("joins_again", &Uneven::joins_again),
                       field("network", &Uneven::network),
                       field("batch_log2", &Uneven::batch_log2, between(1, 20)),
                       field("shares", &Uneven::shares, between(0, 1000)),
@@ -145,9 +147,12 @@ void program(const Uneven& c, RankContext& here) {
 
   model->zero_grad();
   const int next = whole_windows(c);
-  for (int m = 0; m + 1 < c.micro_batches; ++m)
-    replica->no_sync([&] { take(batch_index(training, next, m)); });
-  take(batch_index(training, next, c.micro_batches - 1));
+  const auto take_the_next_window = [&] {
+    for (int m = 0; m + 1 < c.micro_batches; ++m)
+      replica->no_sync([&] { take(batch_index(training, next, m)); });
+    take(batch_index(training, next, c.micro_batches - 1));
+  };
+  c.joins_again ? replica->join(JoinKind::throws, take_the_next_window) : take_the_next_window();
   here.enter(next, kNext);
   record_gradients(here, *network);
 }
@@ -210,11 +215,13 @@ std::vector<Uneven> every_small_one() {
 
 rc::Gen<Uneven> cases() {
   return gen::apply(
-      [](const Training& t, const std::vector<int>& inputs, int micro_batches, bool normalises) {
+      [](const Training& t, const std::vector<int>& inputs, int micro_batches, bool normalises,
+         bool joins_again) {
         return Uneven{.world = t.world,
                       .inputs = inputs,
                       .micro_batches = micro_batches,
                       .normalises = normalises,
+                      .joins_again = joins_again,
                       .network = t.network,
                       .batch_log2 = std::max(t.batch_log2, 1),
                       .shares = t.shares,
@@ -224,7 +231,7 @@ rc::Gen<Uneven> cases() {
                       .seed = t.seed};
       },
       trainings(), gen::lists(5, rc::gen::inRange(0, 5)), rc::gen::inRange(1, 4),
-      rc::gen::arbitrary<bool>());
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>());
 }
 
 }  // namespace
@@ -246,8 +253,8 @@ Scenario uneven_inputs_are_reported() {
       .usual_mistake = "a data loader that gives one rank a batch more, so that it waits for the "
                        "others for ever.",
       .tags = {"join"},
-      .must_catch = {"join_asks_behind_the_forward", "join_local_forwards_uncounted",
-                     "join_out_of_inputs_in_silence"},
+      .must_catch = {"join_asks_behind_the_forward", "join_ended_by_an_error_lives_on",
+                     "join_local_forwards_uncounted", "join_out_of_inputs_in_silence"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -256,6 +263,8 @@ Scenario uneven_inputs_are_reported() {
       .checks = {all_ranks_stop_together, the_steps_made_are_averaged},
       .labels = {{"three ranks and more", 0.25, has_three_ranks<Uneven>},
                  {"uneven inputs", 0.4, is_uneven},
+                 {"another join behind one that threw", 0.15,
+                  [](const Uneven& c) { return c.joins_again && is_uneven(c); }},
                  {"windows of no_sync", 0.25, [](const Uneven& c) { return c.micro_batches > 1; }},
                  {"a layer that communicates", 0.1, [](const Uneven& c) { return c.normalises; }}},
   });

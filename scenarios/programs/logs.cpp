@@ -31,6 +31,7 @@ const std::vector<std::string>& names() {
                                             "bucket_cap_bytes",
                                             "switches",
                                             "dtypes",
+                                            "has_comm_hook",
                                             "times"};
   return all;
 }
@@ -90,6 +91,7 @@ std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
     return out;
   }
   if (name == "dtypes") return spelled(log.dtypes);
+  if (name == "has_comm_hook") return {log.comm_hook.empty() ? 0 : 1};
   if (name == "times") return {times_are_possible(log) ? 1 : 0};
   return {log.unused_parameter_size};
 }
@@ -246,6 +248,7 @@ FollowedLog::Values FollowedLog::expected(const Rank& rank, const std::string& n
           caffe2::TypeMeta::fromScalarType(static_cast<at::ScalarType>(each.kind)).name());
     return spelled(dtypes);
   }
+  if (name == "has_comm_hook") return List{c_.hook == BucketHook::none ? 0 : 1};
   if (name == "times") return List{1};
   if (name == "num_parameter_tensors") return List{static_cast<int64_t>(reduced_.size())};
   if (name == "total_parameter_size_bytes") {

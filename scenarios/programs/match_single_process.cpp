@@ -166,6 +166,7 @@ Scenario match_single_process() {
                      "gradient_penalty_forgotten",
                      "half_of_complex_numbers_packed",
                      "hook_divides_by_the_world",
+                     "hook_lost_by_a_new_group",
                      "hooks_restored_for_synchronised_forwards_alone",
                      "ignored_buffers_sent",
                      "inference_synchronises_the_next",

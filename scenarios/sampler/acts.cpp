@@ -148,7 +148,6 @@ ShardOptions options_of(const Acts& c) {
 ShardOptions others_of(const Acts& c, int64_t which, int rank) {
   auto options = options_of(c);
   const auto flip = [](bool& flag) { flag = !flag; };
-  options.from_group = false;
   switch (which % 7) {
     case 0:
       options.seed ^= 1;

@@ -173,6 +173,7 @@ Scenario follows_its_program() {
                      "sampler_loads_another_ranks_state", "sampler_loads_another_worlds_state",
                      "sampler_reads_memory_for_an_order", "sampler_samples_used_ignored",
                      "sampler_takes_an_order_of_two_axes", "sampler_takes_indices_below_zero",
+                     "sampler_takes_an_order_too_long", "sampler_takes_another_groups_rank",
                      "sampler_uses_the_default_generator"},
       .draws = 100,
       .start = {.world = {.size = 2}},

@@ -80,6 +80,8 @@ Numbers batch_of(const Json& value, int step, int micro_batch, int rank, int64_t
 Python loop(const Json& value) {
   if (value.at("steps_in_backward").get<bool>())
     throw NotWritten("cases whose backward steps are not written as programs yet");
+  if (value.at("begins_anew").get<int>() > 0)
+    throw NotWritten("cases whose replica begins anew are not written as programs yet");
   const auto world = value.at("world").at("size").get<int>();
   auto sizes = value.at("sizes").get<std::vector<int64_t>>();
   if (sizes.empty()) sizes = {1};
@@ -155,6 +157,7 @@ std::string loop_in_words(const Json& value) {
     out += ", each of " + std::to_string(value.at("micro_batches").get<int>()) +
            " micro-batches, all but the last inside no_sync";
   if (value.at("steps_in_backward").get<bool>()) out += ", whose step the backward itself makes";
+  if (value.at("begins_anew").get<int>() > 0) out += ", a replica that begins anew";
   if (value.at("schedule") != "constant") out += ", a learning rate that changes";
   if (value.at("clip") != "none") out += ", clipped gradients";
   if (value.at("scales_loss").get<bool>()) out += ", a scaled loss";

@@ -32,6 +32,7 @@ at::Tensor refused(SampleOrder order, const at::Tensor& drawn) {
   if (order == SampleOrder::undefined) return {};
   if (order == SampleOrder::of_int32) return drawn.to(at::kInt);
   if (order == SampleOrder::of_two_axes) return drawn.unsqueeze(1);
+  if (order == SampleOrder::too_long) return at::cat({drawn, drawn.slice(0, 0, 1)});
   return order == SampleOrder::too_short ? drawn.slice(0, 1) : drawn - 1;
 }
 
@@ -57,9 +58,11 @@ DistributedSampler sampler_of(const ShardOptions& options, RankContext& here) {
                                 .constant_memory = options.constant_memory,
                                 .allow_empty = options.allow_empty};
   const auto length = static_cast<size_t>(options.length);
+  own.num_replicas = options.ranks;
+  own.rank = options.rank;
   if (options.from_group) return {length, *here.group(), own};
-  own.num_replicas = options.ranks.value_or(here.size());
-  own.rank = options.rank.value_or(here.rank());
+  if (!own.num_replicas) own.num_replicas = here.size();
+  if (!own.rank) own.rank = here.rank();
   return {length, own};
 }
 

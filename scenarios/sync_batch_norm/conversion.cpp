@@ -31,7 +31,7 @@ namespace {
 using namespace sync_batch_norm;
 
 constexpr const char *kAfter = "after", *kState = "state", *kModes = "modes", *kCopied = "copy's ";
-constexpr double kOverwritten = 8;
+constexpr int64_t kOverwritten = 8;
 // Above all that rounds, and below what eight steps leave of a number.
 constexpr double kRounding = 1e-4;
 
@@ -117,6 +117,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
   auto layers = layers_of(c);
   const auto size = static_cast<size_t>(c.world.size);
   std::vector<std::vector<double>> means(layers.size(), std::vector<double>(size, 0));
+  std::vector<int64_t> batches(layers.size(), 0);
   bool is_converted = false;
   const auto built = h.row({0, kAfter}, kState).by_rank;
   for (size_t act = 0; act <= c.acts.size(); ++act) {
@@ -135,15 +136,16 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
       const auto bound = value_of(torch::full({place.channels}, kRounding, at::kDouble));
       std::vector<TensorValue> expected, of_copy, outputs;
       for (size_t rank = 0; rank < size; ++rank) {
-        const auto move = [&](double now) {
-          return moved(c, place, now, is_converted, static_cast<int>(rank));
+        const auto move = [&](double now, int64_t before) {
+          return moved(c, place, now, before, is_converted, static_cast<int>(rank));
         };
-        if (what == ConvertedAct::train) means[i][rank] = move(means[i][rank]);
+        if (what == ConvertedAct::train) means[i][rank] = move(means[i][rank], batches[i]);
         expected.push_back(filled(place, means[i][rank]));
-        of_copy.push_back(filled(place, move(kOverwritten)));
+        of_copy.push_back(filled(place, move(kOverwritten, kOverwritten)));
         outputs.push_back(
             filled(place, normalised(c, place, is_converted, static_cast<int>(rank))));
       }
+      batches[i] += what == ConvertedAct::train && !place.evaluates;
       if (what == ConvertedAct::train && !place.evaluates)
         rows.push_back(
             {.row = h.row(at, name_of_layer(i, "output")), .expected = outputs, .bounds = {bound}});
@@ -208,7 +210,7 @@ rc::Gen<Converted> cases() {
           element(FrozenPart::none, FrozenPart::none, FrozenPart::weight, FrozenPart::all)),
       set(&Place::tracks, gen::map(seldom, [](bool off) { return !off; })),
       set(&Place::evaluates, seldom), set(&Place::eps_log2, element(-17, -17, 0, 3)),
-      set(&Place::dtype, element(Dtype::float32, Dtype::float64)));
+      set(&Place::cumulative, seldom), set(&Place::dtype, element(Dtype::float32, Dtype::float64)));
   return gen::build<Converted>(
       set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
@@ -244,8 +246,9 @@ Scenario conversion() {
       .not_covered = "layers that are refused, layers in two places, groups but the world's",
       .usual_mistake = "replacing a layer where it is registered, and not where it is called.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"conversion_gives_eps_its_default", "conversion_overlooks_dicts",
-                     "conversion_unfreezes", "converted_layers_wait_as_long_as_their_group",
+      .must_catch = {"conversion_gives_a_momentum", "conversion_gives_eps_its_default",
+                     "conversion_overlooks_dicts", "conversion_unfreezes",
+                     "converted_layers_wait_as_long_as_their_group",
                      "converted_layers_take_any_axes", "layers_count_no_axes",
                      "reversal_brings_back_the_old_mode"},
       .draws = 60,
@@ -259,6 +262,10 @@ Scenario conversion() {
                  {"a layer whose eps shows", 0.4,
                   [](const Converted& c) {
                     return has(c, [](const Place& place) { return place.eps_log2 >= 0; });
+                  }},
+                 {"a layer without momentum", 0.2,
+                  [](const Converted& c) {
+                    return has(c, [](const Place& place) { return place.cumulative; });
                   }},
                  {"a layer in a dict", 0.2,
                   [](const Converted& c) {
@@ -281,8 +288,7 @@ Scenario conversion() {
                   [](const Converted& c) { return late_rank(c) >= 0; }},
                  {"a copy", 0.15,
                   [](const Converted& c) {
-                    return std::find(c.acts.begin(), c.acts.end(), ConvertedAct::copy) !=
-                           c.acts.end();
+                    return std::ranges::count(c.acts, ConvertedAct::copy) > 0;
                   }}},
   });
 }

@@ -29,7 +29,7 @@ namespace {
 torch::nn::BatchNormOptions options_of(const Place& place) {
   return torch::nn::BatchNormOptions(place.channels)
       .eps(std::ldexp(1.0, place.eps_log2))
-      .momentum(kMovingHalf)
+      .momentum(place.cumulative ? std::nullopt : std::optional(kMovingHalf))
       .track_running_stats(place.tracks);
 }
 
@@ -177,9 +177,11 @@ std::vector<std::string> parts_of(const TensorValue& state) {
 
 }  // namespace
 
-double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank) {
+double moved(const Converted& c, const Place& place, double now, int64_t batches, bool is_converted,
+             int rank) {
   if (place.evaluates) return now;
-  return now + (average_of(c, is_converted, rank) - now) * kMovingHalf;
+  const double weight = place.cumulative ? 1 / static_cast<double>(batches + 1) : kMovingHalf;
+  return now + (average_of(c, is_converted, rank) - now) * weight;
 }
 
 double normalised(const Converted& c, const Place& place, bool is_converted, int rank) {

@@ -20,7 +20,8 @@ struct Place {
   FrozenPart frozen = FrozenPart::none;
   bool tracks = true;  // running statistics
   bool evaluates = false;
-  int eps_log2 = -17;  // of what is added to the variance
+  int eps_log2 = -17;       // of what is added to the variance
+  bool cumulative = false;  // running statistics are averages over all batches, without momentum
   Dtype dtype = Dtype::float32;
   auto operator<=>(const Place&) const = default;
   static constexpr auto fields() {
@@ -32,6 +33,7 @@ struct Place {
                       field("tracks", &Place::tracks),
                       field("evaluates", &Place::evaluates),
                       field("eps_log2", &Place::eps_log2, between(-17, 4)),
+                      field("cumulative", &Place::cumulative),
                       field("dtype", &Place::dtype, kSingleOrDouble)};
   }
 };
@@ -81,9 +83,10 @@ at::Tensor batch_of(const Converted& c, const Place& place, int rank, int axes);
 
 std::string name_of_layer(size_t layer, const std::string& what);
 
-// After a training step: the new value of a running average, and the first number of a layer's
-// output.
-double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank);
+// After a training step: the new value of a running average, of so many batches before, and the
+// first number of a layer's output.
+double moved(const Converted& c, const Place& place, double now, int64_t batches, bool is_converted,
+             int rank);
 double normalised(const Converted& c, const Place& place, bool is_converted, int rank);
 
 }  // namespace lockstep::scenarios::sync_batch_norm

@@ -91,6 +91,7 @@ void program(const Loop& c, RankContext& here) {
   train(c, *model,
         [&](int step, int m, double scale) {
           scale_now = scale;
+          if (m == 0 && begins_anew(c) && step == c.begins_anew) replica->begin_anew();
           const auto take = [&] {
             here.enter(step, "micro-batch " + std::to_string(m));
             replica->backward(replica->forward(batch_of(c, step, m, here.rank())) * scale);
@@ -282,6 +283,7 @@ rc::Gen<Loop> cases() {
       set(&Loop::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Loop::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Loop::timed_passes, element(0, 0, 1, 2, 3, 5)),
+      set(&Loop::begins_anew, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
       set(&Loop::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
@@ -294,7 +296,8 @@ Scenario is_one_process() {
       .in_full =
           "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
           "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
-          "one process with the ranks' batches as one; its log has timed as many passes as were "
+          "one process with the ranks' batches as one, also where the replica begins anew; its log "
+          "has timed as many passes as were "
           "asked for.",
       .exactness = "bit-equal",
       .source = "torch.nn.parallel.DistributedDataParallel; torch.amp.GradScaler; "
@@ -307,6 +310,7 @@ Scenario is_one_process() {
       .must_catch = {"every_hundredth_pass_is_timed_whatever_is_said", "first_bucket_is_not_timed",
                      "infinite_gradients_average_to_numbers", "step_in_backward_fills_with_zeros",
                      "step_in_backward_clears_one_group", "step_in_backward_after_local_passes_too",
+                     "step_in_backward_forgotten_by_a_new_beginning",
                      "step_in_backward_keeps_gradients"},
       .draws = 120,
       .start = {.world = {.size = 2}},
@@ -323,6 +327,8 @@ Scenario is_one_process() {
                  {"clipped gradients", 0.3, clips},
                  {"an optimizer that steps in backward", 0.15,
                   [](const Loop& c) { return c.steps_in_backward; }},
+                 {"a replica that begins anew and steps in backward", 0.04,
+                  [](const Loop& c) { return begins_anew(c) && c.steps_in_backward; }},
                  {"a bucket that leaves while the backward goes on", 0.1, fills_a_bucket_early},
                  {"passes that are not timed", 0.05,
                   [](const Loop& c) { return timed_passes(c) < c.steps; }},

@@ -107,6 +107,10 @@ bool clips(const Loop& c) {
   return c.clip != Clip::none && !c.steps_in_backward;
 }
 
+bool begins_anew(const Loop& c) {
+  return c.begins_anew > 0 && c.begins_anew < c.steps;
+}
+
 bool overflows(const Loop& c) {
   return scales_loss(c) && c.overflow.step > 0 && c.overflow.step < c.steps;
 }

@@ -44,6 +44,8 @@ struct Loop {
   int64_t bucket_cap_bytes = 0;
   bool gradient_as_bucket_view = false;
   int timed_passes = 0;  // the replica times one in so many; 0: its own number
+  // Before this step the replica begins anew over the same ranks, as after an error; 0: never.
+  int begins_anew = 0;
   uint64_t seed = 0;
   auto operator<=>(const Loop&) const = default;
   static constexpr auto fields() {
@@ -67,6 +69,7 @@ struct Loop {
                       field("bucket_cap_bytes", &Loop::bucket_cap_bytes, at_least(0)),
                       field("gradient_as_bucket_view", &Loop::gradient_as_bucket_view),
                       field("timed_passes", &Loop::timed_passes, between(0, 100)),
+                      field("begins_anew", &Loop::begins_anew, between(0, 30)),
                       field("seed", &Loop::seed, {}, Cost::numbers)};
   }
 };
@@ -79,6 +82,7 @@ at::Tensor start_of(const Loop& c, int rank, size_t p);
 size_t group_count(const Loop& c);
 bool scales_loss(const Loop& c);
 bool clips(const Loop& c);
+bool begins_anew(const Loop& c);
 bool overflows(const Loop& c);
 bool overflows(const Loop& c, int step);
 

@@ -28,7 +28,10 @@ int timed_passes(const Loop& c) {
   constexpr int kAlways = 10, kOneIn = 100;
   const int one_in = c.timed_passes == 0 ? kOneIn : c.timed_passes;
   int count = 0;
-  for (int pass = 0; pass < c.steps; ++pass) count += pass < kAlways || pass % one_in == 0 ? 1 : 0;
+  for (int step = 0; step < c.steps; ++step) {
+    const int pass = begins_anew(c) && step >= c.begins_anew ? step - c.begins_anew : step;
+    count += pass < kAlways || pass % one_in == 0 ? 1 : 0;
+  }
   return count;
 }
 
@@ -47,9 +50,11 @@ Findings passes_are_timed_as_often_as_said(const Loop& c, const History& h) {
       {{.row = h.row(end_of(c), kTimed), .expected = {int64_values({timed_passes(c)})}}});
 }
 
-// From its second pass on a replica has its buckets in the order in which gradients arrive.
+// From its second pass on, and anew from the second one after it began anew, a replica has its
+// buckets in the order in which gradients arrive.
 bool fills_a_bucket_early(const Loop& c) {
-  return c.steps > 1 && parameter_count(c) > 1 && c.bucket_cap_bytes == 1;
+  const int last_passes = begins_anew(c) ? c.steps - c.begins_anew : c.steps;
+  return last_passes > 1 && parameter_count(c) > 1 && c.bucket_cap_bytes == 1;
 }
 
 Findings buckets_leave_as_they_fill(const Loop& c, const History& h) {

@@ -62,5 +62,22 @@ TEST(Warnings, DoNotComeWhereOutputsCannotBeSeen) {
   EXPECT_EQ(reports, same(1, ""));
 }
 
+struct Detaching : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+  at::Tensor forward(double factor) { return (weight * factor).sum().detach(); }
+};
+
+TEST(BarePasses, AreLocalBehindAForwardWhoseOutputHasNoGraph) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const Heard warnings;
+    const auto net = std::make_shared<Detaching>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    ddp.forward(1.0);
+    (net->weight * (1 + group->getRank())).sum().backward();
+    return testing::numbers(net->weight.grad());
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"1", "2"}));
+}
+
 }  // namespace
 }  // namespace lockstep
