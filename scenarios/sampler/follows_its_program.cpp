@@ -79,11 +79,14 @@ TensorValue truth(bool value) {
 }
 
 // Returns explanations of an act that is not refused where it must be, or is where it must not.
-Explanations usual_refusals(bool has_wrong_order) {
+Explanations usual_refusals(bool has_wrong_order, bool is_another_sampler) {
   Explanations out{recorded_instead(
       {"position_refused", "it was refused, where the sampler must go on"}, {truth(true)})};
   out.push_back(recorded_instead(
-      has_wrong_order
+      is_another_sampler ? Diagnosis{"state_of_another_sampler",
+                                     "it went on, where a sampler of another rank, world or "
+                                     "options must refuse the state"}
+      : has_wrong_order
           ? Diagnosis{"wrong_order_taken",
                       "it went on, where the order that the program gave must be refused"}
           : Diagnosis{"position_of_another_dataset",
@@ -101,10 +104,11 @@ Findings every_act_is_refused_where_it_should(const Acts& c, const History& h) {
     for (const auto& each : right[step]) expected.push_back(truth(is_refusal(each)));
     const bool draws_in_wrong_order =
         c.acts[step].act == ActKind::draw && c.order >= SampleOrder::undefined;
-    rows.push_back(
-        {.row = h.row({static_cast<int>(step), "act"}, "refused"),
-         .expected = std::move(expected),
-         .explanations = [draws_in_wrong_order] { return usual_refusals(draws_in_wrong_order); }});
+    rows.push_back({.row = h.row({static_cast<int>(step), "act"}, "refused"),
+                    .expected = std::move(expected),
+                    .explanations = [draws_in_wrong_order, kind = c.acts[step].act] {
+                      return usual_refusals(draws_in_wrong_order, kind == ActKind::reseed);
+                    }});
   }
   return equal(
       "A sampler must refuse a position that is not its own, an order that is none, and no other",
