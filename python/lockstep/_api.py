@@ -51,17 +51,14 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     __tracebackhide__ = True
     from . import _worlds
     from ._processes import Capture
-    from ._rank import Task
+    from ._rank import Task, no_report
     tier_named(tier)
     checked_sizes((size,))
     task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
-    if tier == "cold":
-        verdict = _worlds.run_cold(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
-    elif sent := pickled((function, args), tier):
+    if tier != "cold" and (sent := pickled((function, args), tier)):
         verdict = _worlds.run_kept(tier, size, task, sent, timeout)
     else:
-        from ._simulated import run_simulated
-        verdict = run_simulated(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
+        verdict = _worlds.run_once(tier, size, task, lambda rank: function(rank, *args), no_report, timeout, Capture.NOTHING)
     if verdict.kind == "passed":
         return [pickle.loads(end.outcome.value) for end in verdict.ends if end.outcome is not None]
     raise with_notes(verdict)

@@ -8,7 +8,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 
 from . import _reports
-from ._tests import body_key, body_of, call, setting, size_of
+from ._tests import body_key, body_of, call, renderer, setting, size_of
 
 if TYPE_CHECKING:
     from ._launched import LaunchedWorld
@@ -54,8 +54,7 @@ def run(item: Any, args: dict[str, Any]) -> None:
         item.config.stash[world_key] = LaunchedWorld(timeout, lambda text: report_last(item.config, text))
     world = item.config.stash[world_key]
     function, owner = body_of(item)
-    verdict = world.run(Task(item.nodeid, keeps_warnings=False), lambda: call(item, function, owner, world.rank, args),
-                        lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), timeout)
+    verdict = world.run(Task(item.nodeid, keeps_warnings=False), lambda: call(item, function, owner, world.rank, args), renderer(item), timeout)
     if world.is_over:
         item.session.shouldfail = f"the launched world is over: {verdict.sentence}"
     if verdict.kind != "passed":

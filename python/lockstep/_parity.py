@@ -16,7 +16,7 @@ from . import _calls
 from ._api import TIMEOUT_SECONDS, checked_sizes, with_notes
 from ._judging import PROGRAM, judge
 from ._processes import Capture, Process
-from ._rank import Task
+from ._rank import Task, no_report
 from ._verdict import WorldError
 from ._worlds import run_cold
 
@@ -82,7 +82,7 @@ def run_of_function(train: Callable[[Context], Any], steps: int, timeout: float)
 
         def body(rank: int) -> None:
             train(Context(rank, size, steps))
-        verdict = run_cold(size, task, body, lambda error: None, timeout, Capture.NOTHING)
+        verdict = run_cold(size, task, body, no_report, timeout, Capture.NOTHING)
         if verdict.kind != "passed":
             raise with_notes(verdict)
     return run

@@ -31,6 +31,7 @@ LOG_FORMAT = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 RANK_FILE = __file__
 OURS = os.path.dirname(__file__), os.path.dirname(lockstep_recorder.__file__)  # Folders.
 SUCCEEDED = "passed", "skipped", "xfailed", "rejected"
+Render = Callable[[BaseException], Any]  # Makes the report of a failure.
 
 
 @dataclass
@@ -112,8 +113,11 @@ def remarks(task: Task, outcome: Outcome) -> contextlib.AbstractContextManager[N
     return on_rank(outcome)
 
 
-def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, body: Callable[[], Any],
-            render: Callable[[BaseException], Any]) -> Outcome:
+def no_report(_: BaseException) -> None:
+    """Makes none, where no runner of tests asks for it."""
+
+
+def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, body: Callable[[], Any], render: Render) -> Outcome:
     """Runs a test on this rank. What `render` makes of a failure is the outcome's report."""
     log, outcome = io.StringIO(), Outcome("passed")
     handler = logging.StreamHandler(log)

@@ -32,7 +32,7 @@ from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
 from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words, stack_of_thread
-from ._worlds import Lookup, state_of_ranks
+from ._worlds import Lookup
 
 SIZE_MAX = 1024
 READY_SECONDS = 120.0
@@ -154,14 +154,15 @@ def run_here(turns: Turns, before: State, others: set[str], connection: Connecti
     """Runs a world in this process, beside `others`, and sends how each rank ended. Whether this process can run another one."""
     report = simulate(turns)
     left_behind, started = before.restore(), sorted(running() - others)
+    ends = []
     for rank, of_rank in enumerate(turns.ranks):
         outcome, printed = turns.outcomes[rank], {name: stream.so_far() for name, stream in of_rank.printed.items()}
         if outcome is None and report["ranks"][rank]["ending"] == "threw":  # Outside of its test, such as in the making of its group.
             outcome = Outcome("failed", line=report["ranks"][rank]["why"])
-        connection.send((outcome, "" if outcome else turns.stack(rank), printed))
+        ends.append(RankEnd(outcome, stack="" if outcome else turns.stack(rank), printed=printed))
     is_usable = report["is_usable"] and not started
     left_behind = left_behind + started if report["is_usable"] else []
-    connection.send((turns.finished, report["diverges"], report["ladder"], left_behind, is_usable))
+    connection.send((ends, turns.finished, report["diverges"], report["ladder"], left_behind, is_usable))
     if gc.get_count()[0] > GARBAGE_MOST:  # The library has switched the collector off: it would run in the turn of any rank.
         gc.collect()
     return bool(is_usable)
@@ -223,38 +224,44 @@ class Host:
         self.process.mark()
         self.process.connection.send((size, task, state, what))
         self.process.is_idle = False
-        ends = [RankEnd() for _ in range(size)]
         deadline = time.monotonic() + timeout
         try:
-            for rank, end in enumerate(ends):
-                if not self.process.connection.poll(max(0.0, deadline - time.monotonic())):
-                    return self._late(ends, timeout), False
-                end.outcome, end.stack, end.printed = self.process.connection.recv()
-                end.progress = self.progress.read(rank)
-            finished, diverges, ladder, left_behind, is_usable = self.process.connection.recv()
+            if not self.process.connection.poll(timeout):
+                return self._late(size, timeout), False
+            ends, finished, diverges, ladder, left_behind, is_usable = self.process.connection.recv()
         except (EOFError, ConnectionResetError):
             if not self.process.has_ended(max(0.0, deadline - time.monotonic())):
-                return self._late(ends, timeout), False
+                return self._late(size, timeout), False
             self.process.reap()
-            for rank, end in enumerate(ends):
-                end.progress = self.progress.read(rank)
+            ends = self._open_ends(size)
             died = ends[struct.unpack("<i", self.running[:4])[0]]
             died.status, died.stack, died.printed = self.process.status, self.process.stack(), self.process.printed()
             return judge(ends), False
         self.process.is_idle = True
+        for rank, end in enumerate(ends):
+            end.progress = self.progress.read(rank)
         verdict = verdict_of(ends, finished, diverges, ladder)
         verdict.left_behind += left_behind
         return verdict, is_usable
 
-    def _late(self, ends: list[RankEnd], timeout: float) -> Verdict:
+    def _open_ends(self, size: int, seconds: float = 0) -> list[RankEnd]:
+        return [RankEnd(progress=self.progress.read(rank), seconds=seconds) for rank in range(size)]
+
+    def _late(self, size: int, timeout: float) -> Verdict:
         """The verdict on ranks that use up the time of their test."""
         ask_for_stacks([self.process])
-        for rank, end in enumerate(ends):
-            end.progress, end.seconds = self.progress.read(rank), timeout
+        ends = self._open_ends(size, timeout)
         ends[0].stack = self.process.stack()
         verdict, running = judge(ends), struct.unpack("<i", self.running[:4])[0]
-        verdict.sentence = f"rank {running} of {len(ends)} did not end within {timeout:g} s, and the others wait for their turn"
+        verdict.sentence = f"rank {running} of {size} did not end within {timeout:g} s, and the others wait for their turn"
         return verdict
+
+    def trouble(self) -> str:
+        """Returns why no test can run in it; empty: one can."""
+        if not self.process.has_ended():
+            return ""
+        self.process.reap()
+        return f"the process of the simulated ranks {died_of(self.process.status or 0)}; it was replaced"
 
     def close(self) -> None:
         self.process.dismiss()
@@ -272,51 +279,3 @@ def verdict_of(ends: list[RankEnd], finished: list[int], diverges: str, ladder: 
     if waiting:
         verdict.states += ladder
     return verdict
-
-
-class KeptHost:
-    """The host that is kept for the next test. One that cannot go on is replaced."""
-
-    def __init__(self, lookup: Lookup, capture: Capture) -> None:
-        self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
-        self.host: Host | None = None
-        self.replaced: list[tuple[str, str]] = []
-
-    def look(self) -> None:
-        """Discards a host that has ended."""
-        if self.host is not None and self.host.process.has_ended():
-            self.host.process.reap()
-            why = f"the process of the simulated ranks {died_of(self.host.process.status or 0)}; it was replaced"
-            self.replaced.append((self.host.last, why))
-            self.close()
-
-    def fork(self, size: int, timeout: float) -> Host:
-        self.look()
-        if self.host is None:
-            self.host = Host(self.lookup, self.capture)
-        return self.host
-
-    def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
-        """And whether the host was replaced."""
-        state, is_usable = state_of_ranks(), False
-        try:
-            verdict, is_usable = self.fork(size, timeout).run(size, task, state, what, timeout)
-        finally:
-            if not is_usable:
-                self.close()
-        return verdict, not is_usable
-
-    def close(self) -> None:
-        if self.host is not None and self.owner == os.getpid():
-            self.host.close()
-            self.host = None
-
-
-def run_simulated(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], timeout: float,
-                  capture: Capture) -> Verdict:
-    """Forks a process for one test."""
-    host = Host(lambda rank, _: (functools.partial(body, rank), render), capture)
-    try:
-        return host.run(size, task, state_of_ranks(), None, timeout)[0]
-    finally:
-        host.close()

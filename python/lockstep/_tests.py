@@ -65,7 +65,12 @@ class Kept:
                 report_of(item, "setup")  # Plugins begin with it.
                 own = {"monkeypatch": monkeypatch} if has_monkeypatch else {}
                 call(item, function, owner, rank, {**args, **own})
-        return body, lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
+        return body, renderer(item)
+
+
+def renderer(item: Any) -> Callable[[BaseException], Any]:
+    """Returns the function that makes pytest's report of an exception of a rank."""
+    return lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
 
 
 def body_of(item: Any) -> tuple[Callable[..., Any], Any]:

@@ -7,24 +7,23 @@ import os
 import pickle
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
 from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks, ready
-from ._rank import Outcome, Task
+from ._rank import Outcome, Render, Task, no_report
 from ._state import State, running
 from ._verdict import Patience, RankEnd, Verdict, died_of, judge
 
 if TYPE_CHECKING:
-    from ._simulated import KeptHost
+    from ._simulated import Host
 
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
 CHECK = b"check"  # What a kept rank is sent in place of a test, to use its group alone.
-Kept = Union["KeptWorlds", "KeptHost"]
-Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
+Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Render]"]
 
 
 class World:
@@ -92,8 +91,7 @@ class World:
         os.close(self.store)
 
 
-def run_cold(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], timeout: float,
-             capture: Capture) -> Verdict:
+def run_cold(size: int, task: Task, body: Callable[[int], Any], render: Render, timeout: float, capture: Capture) -> Verdict:
     """Forks a world for one test."""
     def main(world: World, rank: int, connection: Connection) -> None:
         world.join(rank)
@@ -145,13 +143,14 @@ class KeptWorld(World):
             self.is_checking = False
             ends = self.watch(2 * CHECK_SECONDS)
             if not all(end.outcome is not None and end.outcome.kind == "passed" for end in ends):
-                return "the default group does not work any more"
+                return "the default group does not work any more; the kept ranks were replaced"
         for process in self.ranks:
             if process.has_ended():
                 process.reap()
-        return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)
+        died = [f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None]
+        return f"{', '.join(died)}; the kept ranks were replaced" if died else ""
 
-    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
+    def run(self, size: int, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world can run another test, but for its default group: ranks use that from now on, and `trouble` says."""
         self.last = task.name
         self.send(pickle.dumps((task, state, what)))
@@ -172,33 +171,38 @@ def state_of_ranks() -> State:
     return state
 
 
-class KeptWorlds:
-    """One kept world of each size that was asked for. One that cannot go on is closed; `fork` makes those that lack."""
+class Kept:
+    """The kept ranks of a tier: a world of each size that was asked for, or one host of all simulated worlds. What cannot go on is
+    closed; `fork` makes what lacks."""
 
-    def __init__(self, lookup: Lookup, capture: Capture) -> None:
-        self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
-        self.worlds: dict[int, KeptWorld] = {}
+    def __init__(self, tier: str, lookup: Lookup, capture: Capture) -> None:
+        self.tier, self.lookup, self.capture, self.owner = tier, lookup, capture, os.getpid()
+        self.worlds: dict[int, KeptWorld | Host] = {}  # By size; the host by none.
         self.replaced: list[tuple[str, str]] = []  # The last test of each, and why; who reads them takes them out.
+
+    def _key(self, size: int) -> int:
+        return size if self.tier == "warm" else 0
 
     def look(self) -> None:
         """Discards worlds that no test can run in."""
-        for size, world in list(self.worlds.items()):
+        for key, world in list(self.worlds.items()):
             if trouble := world.trouble():
-                self.replaced.append((world.last, f"{trouble}; the kept ranks were replaced"))
-                self.discard(size)
+                self.replaced.append((world.last, trouble))
+                self.worlds.pop(key).close()
 
-    def fork(self, size: int, timeout: float) -> KeptWorld:
+    def fork(self, size: int, timeout: float) -> KeptWorld | Host:
         self.look()
-        if size not in self.worlds:
-            self.worlds[size] = KeptWorld(size, self.lookup, timeout, self.capture)
-        return self.worlds[size]
+        key = self._key(size)
+        if key not in self.worlds:
+            self.worlds[key] = KeptWorld(size, self.lookup, timeout, self.capture) if self.tier == "warm" else host(self.lookup, self.capture)
+        return self.worlds[key]
 
     def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world was replaced."""
         state, is_usable = state_of_ranks(), False
         world = self.fork(size, timeout)
         try:
-            verdict, is_usable = world.run(task, state, what, timeout)
+            verdict, is_usable = world.run(size, task, state, what, timeout)
         finally:
             if not is_usable:
                 self.discard(size)
@@ -206,27 +210,35 @@ class KeptWorlds:
 
     def discard(self, size: int) -> None:
         """Ends the ranks of worlds of this size."""
-        if size in self.worlds:
-            self.worlds.pop(size).close()
+        if self._key(size) in self.worlds:
+            self.worlds.pop(self._key(size)).close()
 
     def close(self) -> None:
         while self.worlds and self.owner == os.getpid():
             self.worlds.popitem()[1].close()
 
 
-def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Callable[[BaseException], Any]]:
+def host(lookup: Lookup, capture: Capture) -> Host:
+    from ._simulated import Host
+    return Host(lookup, capture)
+
+
+def run_once(tier: str, size: int, task: Task, body: Callable[[int], Any], render: Render, timeout: float, capture: Capture) -> Verdict:
+    """Forks a world for one test, or a process for a simulated one."""
+    if tier != "sim":
+        return run_cold(size, task, body, render, timeout, capture)
+    one = host(lambda rank, _: (functools.partial(body, rank), render), capture)
+    try:
+        return one.run(size, task, state_of_ranks(), None, timeout)[0]
+    finally:
+        one.close()
+
+
+def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Render]:
     def body() -> Any:
         function, args = pickle.loads(pickled)
         return function(rank, *args)
-    return body, lambda error: None
-
-
-def kept(tier: str, lookup: Lookup, capture: Capture) -> Kept:
-    """The ranks of a tier that keeps them."""
-    if tier == "warm":
-        return KeptWorlds(lookup, capture)
-    from ._simulated import KeptHost
-    return KeptHost(lookup, capture)
+    return body, no_report
 
 
 of_functions: dict[str, Kept] = {}  # By tier.
@@ -235,6 +247,6 @@ of_functions: dict[str, Kept] = {}  # By tier.
 def run_kept(tier: str, size: int, task: Task, pickled: bytes, timeout: float) -> Verdict:
     """Runs a function in a world that is kept for such."""
     if tier not in of_functions or of_functions[tier].owner != os.getpid():
-        of_functions[tier] = kept(tier, called, Capture.NOTHING)
+        of_functions[tier] = Kept(tier, called, Capture.NOTHING)
         atexit.register(of_functions[tier].close)
     return of_functions[tier].run(size, task, pickled, timeout)[0]

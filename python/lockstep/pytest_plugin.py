@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from . import _api, _launched_tests, _reports
-from ._tests import MARK, Kept, asked, body_key, body_of, call, pickled_for_kept_ranks, setting, size_of
+from ._tests import MARK, Kept, asked, body_key, body_of, call, pickled_for_kept_ranks, renderer, setting, size_of
 
 if TYPE_CHECKING:
     from ._calls import Recording
@@ -111,7 +111,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from ._processes import Capture
         capture = Capture.NOTHING if session.config.option.capture == "no" else Capture.ALL
         lookup = session.config.stash[lookup_key] = Kept([item for item in session.items if keeps_ranks(item)])
-        kept = {tier: _worlds.kept(tier, lookup, capture) for tier in sorted({tier for tier, _ in wanted})}
+        kept = {tier: _worlds.Kept(tier, lookup, capture) for tier in sorted({tier for tier, _ in wanted})}
         session.config.stash[kept_key] = kept
         for (tier, size), timeout in wanted.items():
             kept[tier].fork(size, timeout)
@@ -166,7 +166,7 @@ def run_test(item: Any, function: Callable[..., Any], args: dict[str, Any], reco
     what, reason = (b"", "") if tier == "cold" else pickled_for_kept_ranks(item, args, item.config.stash[lookup_key])
     if reason and tier == "warm":
         _reports.note(item, f"ran cold: {reason}")
-    verdict = run_kept(item, task, what) if what else run_forked(item, task, function, args, tier == "sim")
+    verdict = run_kept(item, task, what) if what else run_forked(item, task, function, args, tier)
     _reports.show(item, verdict)
     _reports.note_of_cuda(item, verdict)
     return verdict
@@ -199,17 +199,14 @@ def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     return verdict
 
 
-def run_forked(item: Any, task: Task, function: Callable[..., Any], args: dict[str, Any], is_simulated: bool) -> Verdict:
+def run_forked(item: Any, task: Task, function: Callable[..., Any], args: dict[str, Any], tier: str) -> Verdict:
     from ._processes import Capture
-    if is_simulated:
-        from ._simulated import run_simulated as run
-    else:
-        from ._worlds import run_cold as run
+    from ._worlds import run_once
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
     if CAPTURES & set(item.fixturenames):
         capture = Capture.FILES
-    return run(size_of(item), task, lambda rank: call(item, function, body_of(item)[1], rank, args),
-               lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
+    return run_once(tier, size_of(item), task, lambda rank: call(item, function, body_of(item)[1], rank, args), renderer(item),
+                    float(setting(item, "timeout")), capture)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -228,7 +225,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return
     kept = item.config.stash[kept_key][setting(item, "tier")]
     if item.stash.get(stale_key, False):
-        kept.discard(size_of(item))  # type: ignore[union-attr]
+        kept.discard(size_of(item))
     kept.look()
     note_replaced(item, kept)
     if nextitem is not None:

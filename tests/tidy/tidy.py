@@ -43,7 +43,6 @@ LONG_FILES = {
     "tests/cases/judge_test.cpp": "a proposition for each way in which a case ends, on one toy",
     "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
-    "python/lockstep/_simulated.py": "a simulated world from its first thread to its verdict, in the order in which it happens",
     "demos/buckets.cpp": "a demonstration, its program and its bricks, which share one plan of buckets",
     "demos/overlap.cpp": "a demonstration, its program and its rows, which share the times of one pass",
     "tests/cli/test_browser.py": "every page in one browser, which takes seconds to start",
