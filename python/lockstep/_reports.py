@@ -23,10 +23,13 @@ def note(item: pytest.Item, sentence: str) -> None:
         item.add_report_section("call", NOTES, sentence)
 
 
-def note_of_cuda(item: pytest.Item, verdict: Verdict) -> None:
-    """CUDA refuses a process that was forked from one that uses it, and proposes what no test here can do."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized() and any(end.outcome and "CUDA" in end.outcome.line for end in verdict.ends):
+def note_of_forks(item: pytest.Item, verdict: Verdict) -> None:
+    """CUDA, and PyTorch's threads of gradients, refuse a process that was forked from one that uses them, and propose what no test here can do."""
+    torch, lines = sys.modules.get("torch"), [end.outcome.line for end in verdict.ends if end.outcome]
+    if any("fork-based multiprocessing" in line for line in lines):
+        note(item, "pytest's process has run a backward, and this PyTorch keeps threads for those, which ranks that are forked from it cannot have: "
+                   "use the tier warm, or run tests that compute gradients in pytest's process apart from these")
+    elif torch is not None and torch.cuda.is_initialized() and any("CUDA" in line for line in lines):
         note(item, "pytest's process has used CUDA, so ranks that are forked from it cannot: use CUDA in ranks alone, or run tests that use it in "
                    "pytest's process apart from these")
 

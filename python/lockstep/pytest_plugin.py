@@ -168,7 +168,7 @@ def run_test(item: Any, function: Callable[..., Any], args: dict[str, Any], reco
         _reports.note(item, f"ran cold: {reason}")
     verdict = run_kept(item, task, what) if what else run_forked(item, task, function, args, tier)
     _reports.show(item, verdict)
-    _reports.note_of_cuda(item, verdict)
+    _reports.note_of_forks(item, verdict)
     return verdict
 
 

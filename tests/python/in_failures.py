@@ -148,7 +148,7 @@ def test_changed(changes): assert VALUE == 1
 def test_after_changed(): assert VALUE == 0
 """
 
-# A GPU that pytest's process has used, as PyTorch tells it, and what CUDA says in a process forked from it then.
+# A GPU that pytest's process has used, as PyTorch tells it, and what CUDA and PyTorch's gradients say in a process forked from it then.
 CUDA = """
 import pytest, torch, lockstep
 
@@ -159,6 +159,10 @@ def used(monkeypatch):
 @lockstep.world(2)
 def test_forked(rank, used):
     raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+@lockstep.world(2)
+def test_gradients(rank, used):
+    raise RuntimeError("Unable to handle autograd's threading in combination with fork-based multiprocessing. See ...")
 
 @lockstep.world(2)
 def test_other(rank, used): assert False
@@ -206,11 +210,12 @@ class Failures(project.Project):
                                      r"test_changed\[world2\]: ran cold: a fixture has changed test_changed.VALUE")
                     self.assertNotIn("test_after_changed", said)
 
-    def test_ranks_forked_behind_a_use_of_cuda_are_explained(self):
+    def test_ranks_forked_behind_a_use_of_cuda_or_gradients_are_explained(self):
         self.write("test_cuda.py", CUDA)
         _, said, _ = self.pytest()
         self.assert_says(said, r"test_forked\[world2\]: pytest's process has used CUDA, so ranks that are forked from it cannot")
-        self.assertNotIn("test_other[world2]: pytest's process has used CUDA", said)
+        self.assert_says(said, r"test_gradients\[world2\]: pytest's process has run a backward, and this PyTorch keeps threads for those")
+        self.assertNotIn("test_other[world2]: pytest's process has", said)
 
     def test_what_a_gpus_driver_opens_is_none_of_a_test(self):
         self.write("test_driver.py", DRIVER)
