@@ -201,8 +201,8 @@ summary=$folder/summary.txt
 : >"$summary" || exit 2
 all_held=1
 
-# told NAME HOW SECONDS
-told() {
+# record NAME HOW SECONDS
+record() {
   printf '%-12s %-34s %5d s\n' "$1" "$2" "$3" >>"$summary"
   printf '== %s: %s, %d s\n' "$1" "$2" "$3"
 }
@@ -225,7 +225,7 @@ for each in $steps; do
   if [[ -n $only && " $only" != *" $name "* ]] || [[ " $without" == *" $name "* ]]; then continue; fi
   if ((minutes)) && ((limit > minutes * 60 - SECONDS)); then limit=$((minutes * 60 - SECONDS)); fi
   if ((limit < 10)); then
-    told "$name" 'NOT RUN: no time was left' 0
+    record "$name" 'NOT RUN: no time was left' 0
     all_held=0
     continue
   fi
@@ -243,7 +243,7 @@ for each in $steps; do
   wait
   how=held
   if ((status == 124 || status == 137)); then how="TIMED OUT after $limit s"; elif ((status)); then how="FAILED: exit $status"; fi
-  told "$name" "$how" $((SECONDS - begun))
+  record "$name" "$how" $((SECONDS - begun))
   if ((status)); then
     reason_in "$folder/$name.txt" >>"$summary"
     all_held=0

@@ -75,7 +75,7 @@ std::vector<NamedRun> shards_of(const std::vector<Script>& scripts, int of,
 }
 
 // Everything that is reported of a run but its times.
-std::string told(Run run) {
+std::string text_of(Run run) {
   run.took = {};
   for (auto& result : run.results) result.took = {};
   return reports::run_json(run).dump(1);
@@ -111,9 +111,9 @@ TEST(Merge, ShardsFindWhatOneRunFinds) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const std::vector<Script> scripts{drawn(3 * seed), drawn(3 * seed + 1), drawn(3 * seed + 2)};
     for (const auto after : {AfterFailure::go_on, AfterFailure::keep_going}) {
-      const auto whole = told(run_of(scripts, {}, after).run);
+      const auto whole = text_of(run_of(scripts, {}, after).run);
       for (const int of : {1, 2, 3, 7})
-        ASSERT_EQ(told(merged(shards_of(scripts, of, after))), whole)
+        ASSERT_EQ(text_of(merged(shards_of(scripts, of, after))), whole)
             << "seed " << seed << ", of " << of;
     }
   }
@@ -239,7 +239,7 @@ TEST(Merge, WholeRunsAreJoinedIfTheyHaveNothingInCommon) {
   const auto run = merged({one, other});
   ASSERT_EQ(run.results.size(), 2u);
   EXPECT_EQ(run.results[1].kind, Result::Kind::fail);
-  EXPECT_EQ(told(merged({one})), told(one.run));
+  EXPECT_EQ(text_of(merged({one})), text_of(one.run));
   EXPECT_EQ(refusal({one, other, one}),
             "whole and whole both have toys.one (lockstep, cold, gloo); only shards of a campaign "
             "(run --shard) may have the same");

@@ -142,7 +142,7 @@ class ProgramCase(unittest.TestCase):
         os.replace(self.file, self.pipe)
         self.addCleanup(os.close, os.open(self.pipe + " kept", os.O_RDWR))
 
-    def told(self, *arguments, **environment):
+    def transcript(self, *arguments, **environment):
         """A command with all that it answers, as a golden file holds it."""
         status, out, err = self.run_program(*arguments, **environment)
         err = re.sub(BUSY, "", err)

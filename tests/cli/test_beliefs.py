@@ -24,7 +24,7 @@ class Beliefs(ProgramCase):
         return "\n\n".join([parts[0], *parts[2:-1]]) + "\n"
 
     def test_the_list(self):
-        self.assert_golden("beliefs", self.told("demo", "beliefs"))
+        self.assert_golden("beliefs", self.transcript("demo", "beliefs"))
         self.assertEqual(list(self.listed()), ["belief-%d" % number for number in range(1, 33)])
 
     def test_the_names_of_version_0_1_are_known(self):
@@ -35,7 +35,7 @@ class Beliefs(ProgramCase):
         """The first whole, of the others what differs; each says when it is true and what proves it, as the list does."""
         texts = []
         for name, (condition, proof) in self.listed().items():
-            texts.append(self.told("demo", name))
+            texts.append(self.transcript("demo", name))
             words = " ".join(texts[-1].split())
             self.assertIn("It is " + condition, words)
             self.assertEqual(re.findall(r" proof \./lockstep (.+) exit 0", words), proof)
@@ -46,15 +46,15 @@ class Beliefs(ProgramCase):
 
     def test_one_without_unicode_and_with_its_mistakes(self):
         name = "belief-%d" % SHOWN_AGAIN
-        plain = self.told("demo", name, LC_ALL="C")
+        plain = self.transcript("demo", name, LC_ALL="C")
         self.assertTrue(plain.isascii())
-        wrong = [self.shown(self.told("demo", name, "--wrong", mistake)) for mistake in ("condition_unmet", "condition_met")]
-        self.assert_golden("beliefs_again", plain + self.told("demo", name, "--settings") + "".join(wrong) +
-                           self.told("demo", name, "--set", "world=7"))
+        wrong = [self.shown(self.transcript("demo", name, "--wrong", mistake)) for mistake in ("condition_unmet", "condition_met")]
+        self.assert_golden("beliefs_again", plain + self.transcript("demo", name, "--settings") + "".join(wrong) +
+                           self.transcript("demo", name, "--set", "world=7"))
 
     def test_real_processes_find_the_same(self):
         for name in ("belief-2", "belief-10", "belief-17", "belief-23"):
-            forked = self.shown(self.told("demo", name, "--tier", "cold")).split("\n", 1)[1]
+            forked = self.shown(self.transcript("demo", name, "--tier", "cold")).split("\n", 1)[1]
             self.assertIn("$ lockstep demo %s\n%s" % (name, forked), self.golden("beliefs_shown"))
 
 

@@ -59,16 +59,16 @@ class Demos(DemoCase):
     def test_each_with_and_without_unicode_and_in_colour(self):
         for name in self.names():
             with self.subTest(name):
-                text = self.told("demo", name)
+                text = self.transcript("demo", name)
                 self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
                 if shown := self.shown_in_course(name):
                     self.assertEqual(text, shown, "test_course.py approves what it says now")
                 else:
                     self.assert_golden("demo_" + name, text)
-                plain = self.told("demo", name, LC_ALL="C")
+                plain = self.transcript("demo", name, LC_ALL="C")
                 self.assertTrue(plain.isascii())
                 self.assertEqual(plain.count("\n"), text.count("\n"))
-                coloured = self.told("demo", name, "--color", "always").split("\n", 1)[1]
+                coloured = self.transcript("demo", name, "--color", "always").split("\n", 1)[1]
                 self.assertIn("\033[", coloured)
                 self.assertEqual(self.without_colour(coloured), text.split("\n", 1)[1])
 
@@ -84,7 +84,7 @@ class Mistakes(DemoCase):
         further ones the command, the headline, what is planted and what the checks say."""
         for name in self.names():
             with self.subTest(name):
-                first, *others = (self.told(*self.quick(name), "--wrong", mistake) for mistake in self.mistakes_of(name))
+                first, *others = (self.transcript(*self.quick(name), "--wrong", mistake) for mistake in self.mistakes_of(name))
                 self.assertTrue(all(each.endswith("\nexit 1\n") for each in (first, *others)), others)
                 if name != self.names()[0]:
                     parts = first.split("\n\n")
@@ -99,8 +99,8 @@ class Mistakes(DemoCase):
 
 class Talking(DemoCase):
     def test_the_list_and_the_settings_of_each_kind(self):
-        self.assert_golden("demo", self.told("demo") + "".join(
-            self.told("demo", name, "--settings") for name in ("sampler", "average", "reference")))
+        self.assert_golden("demo", self.transcript("demo") + "".join(
+            self.transcript("demo", name, "--settings") for name in ("sampler", "average", "reference")))
 
     def test_a_guess_is_answered_before_the_picture(self):
         for answer, expected in (("5", "> Right: 5.\n"), ("9", "> It is 5, not 9.\n"), ("", "> It is 5.\n")):
@@ -117,7 +117,7 @@ class Talking(DemoCase):
             self.assertNotIn("planted", out.split("\n\n")[0].split("\nWhy: ")[1], name)
 
     def test_one_sentence_for_each_mistake_of_the_command_line(self):
-        self.assert_golden("demo_refusals", "".join(self.told("demo", *arguments) for arguments in (
+        self.assert_golden("demo_refusals", "".join(self.transcript("demo", *arguments) for arguments in (
             ["smapler"], ["sampler", "--set", "wrold=2"], ["sampler", "--set", "world=9"],
             ["sampler", "--set", "world=two"], ["sampler", "--set", "world"],
             ["sampler", "--set", "world=2", "--set", "world=3"], ["sampler", "--set", "drop_last=true", "--set", "samples=1"],
@@ -150,7 +150,7 @@ class Pages(DemoCase):
 
     def test_real_processes_give_the_same_picture(self):
         for name in set(self.names()) - set(IN_VIRTUAL_TIME) - {"hang"}:  # which hangs until the deadline
-            forked = self.told("demo", name, "--tier", "cold").split("\n", 1)[1]
+            forked = self.transcript("demo", name, "--tier", "cold").split("\n", 1)[1]
             self.assertEqual(forked, (self.shown_in_course(name) or self.golden("demo_" + name)).split("\n", 1)[1])
 
     def test_real_processes_have_no_virtual_time(self):

@@ -49,7 +49,7 @@ class Devices(ProgramCase):
 
 
 class Asking(ProgramCase):
-    def told(self, **variables):
+    def facts(self, **variables):
         environment = {**os.environ, **variables}
         text = subprocess.run([PROGRAM, "doctor"], capture_output=True, text=True, env=environment, check=True,
                               timeout=PATIENCE_S).stdout
@@ -58,7 +58,7 @@ class Asking(ProgramCase):
 
 class Doctor(Asking):
     def test_each_backend_is_there_or_why_it_is_not(self):
-        told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH="").items()}
+        told = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH="").items()}
         self.assertEqual(told["gloo"], "yes")
         self.assertTrue(told["mpi, tcp"].startswith("no: Lockstep has no such backends"))
         self.assertIn("epoll_wait and getnameinfo", told["libc"])
@@ -85,7 +85,7 @@ class DoctorWithLibraries(Asking):
             skip_class("NVIDIA's libraries are in neither .venv nor .venv-peer")
 
     def test_it_is_the_gpu_that_lacks(self):
-        told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH=":".join(self.folders)).items()}
+        told = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH=":".join(self.folders)).items()}
         if told["nccl"].startswith("no: this Lockstep was built without NCCL"):
             skip_class(told["nccl"])
         self.assertRegex(told["nccl"], r"^2\.\d+\.\d+ \(nccl\.h 2\.")

@@ -17,7 +17,7 @@ class Explaining(ProgramCase):
         return out
 
     def test_one_whole(self):
-        self.assert_golden("explain_example", self.told("explain", EXPLAINED))
+        self.assert_golden("explain_example", self.transcript("explain", EXPLAINED))
 
     def test_the_cases_of_explain_hold_when_they_are_replayed(self):
         for name in REPLAYED:
@@ -37,7 +37,7 @@ class Explaining(ProgramCase):
         self.assertIn("3", self.out_of("replay", path, "--tier", "sim"))
 
     def test_searches(self):
-        self.assert_golden("explain_searches", "".join(self.told("explain", words) for words in (
+        self.assert_golden("explain_searches", "".join(self.transcript("explain", words) for words in (
             "momentum", "belief-17", "syncbn", "dead rank", "bufers", "no such words")))
 
     def test_tags_are_found(self):

@@ -19,15 +19,15 @@ class Recorded(ProgramCase):
         shutil.copytree(RUN, os.path.join(self.folder, "run"))
 
     def test_a_story(self):
-        self.assert_golden("judge_fails", self.told("judge", "run"))
+        self.assert_golden("judge_fails", self.transcript("judge", "run"))
 
     def test_a_story_without_unicode(self):
-        text = self.told("judge", "run", "-q", LC_ALL="C")
+        text = self.transcript("judge", "run", "-q", LC_ALL="C")
         self.assertTrue(text.isascii())
         self.assert_golden("judge_fails_ascii", text)
 
     def test_a_step_on_github(self):
-        self.assert_golden("judge_github", self.told("judge", "run", "-q", GITHUB_ACTIONS="true"))
+        self.assert_golden("judge_github", self.transcript("judge", "run", "-q", GITHUB_ACTIONS="true"))
 
     def test_what_a_user_asks_leads_somewhere(self):
         """Words of exceptions, of questions about trainings, and of judge's own findings."""
@@ -58,7 +58,7 @@ class Recorded(ProgramCase):
                                                             "lists them"))
 
     def test_the_table_of_a_trace(self):
-        self.assert_golden("trace", self.told("trace", "run"))
+        self.assert_golden("trace", self.transcript("trace", "run"))
         with open(os.path.join(self.folder, "run", "trace.json"), encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         self.assertEqual({event["pid"] for event in events}, {0, 1})

@@ -239,16 +239,16 @@ class Copied(ShardsCase):
 
 class TellingOfShards(ShardsCase):
     def test_a_shard(self):
-        self.assert_golden("run_shard", self.told("run", "toys.hold", "toys.bare", "toys.multiply", "--seed", "7",
+        self.assert_golden("run_shard", self.transcript("run", "toys.hold", "toys.bare", "toys.multiply", "--seed", "7",
                                                   "--shard", "2/3"))
 
     def test_a_shard_that_has_nothing_to_play(self):
-        self.assert_golden("run_shard_empty", self.told("run", "toys.bare", "--seed", "7", "--shard", "2/2"))
+        self.assert_golden("run_shard_empty", self.transcript("run", "toys.bare", "--seed", "7", "--shard", "2/2"))
 
     def test_a_report(self):
         self.run_shards(3, "toys.hold", "toys.bare", "toys.multiply", "--seed", "7")
-        self.assert_golden("report", self.told("report", *self.files(3)) + self.told("report", "-q", "2.json") +
-                           self.told("report", "2.json", "1.json", "--partial"))
+        self.assert_golden("report", self.transcript("report", *self.files(3)) + self.transcript("report", "-q", "2.json") +
+                           self.transcript("report", "2.json", "1.json", "--partial"))
 
     def test_one_sentence_for_each_mistake(self):
         self.run_shards(2, "toys.hold", "--seed", "7")
@@ -267,14 +267,14 @@ class TellingOfShards(ShardsCase):
         auto = ["run", "toys.hold", "--seed", "7", "--shard", "auto"]
         slurm = {name: value for name, value in SLURM.items() if name != "SLURM_ARRAY_TASK_COUNT"}
         self.assert_golden("refusals_of_shards", "".join(
-            [self.told("run", "toys.hold", *arguments) for arguments in (
+            [self.transcript("run", "toys.hold", *arguments) for arguments in (
                 ["--shard", "1/2"], ["--shard", "3/2", "--seed", "7"], ["--shard", "0/2", "--seed", "7"],
                 ["--shard", "1/10001", "--seed", "7"], ["--shard", "2", "--seed", "7"])] +
-            [self.told(*auto, **environment) for environment in (
+            [self.transcript(*auto, **environment) for environment in (
                 {}, slurm, {"SLURM_ARRAY_TASK_MIN": "1"}, {**SLURM, "SLURM_ARRAY_TASK_ID": "8"},
                 {**SLURM, "SLURM_ARRAY_TASK_MAX": "9"}, {"CI_NODE_TOTAL": "1"},
                 {"CIRCLE_NODE_INDEX": "4", "CIRCLE_NODE_TOTAL": "4"}, {"CIRCLE_NODE_INDEX": "x"})] +
-            [self.told("report", *arguments) for arguments in (
+            [self.transcript("report", *arguments) for arguments in (
                 [], ["nowhere.json"], ["."], ["cut"], ["judged"], ["newer"], ["other"], ["1.json", "1.json"],
                 ["1.json", "seed"], ["1.json", "cases"], ["1.json", "set"], ["1.json", "more"], ["1.json", "three"],
                 ["1.json", "whole"], ["whole", "whole"], ["1.json", "--junit", "no/such/x"])]))

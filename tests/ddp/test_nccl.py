@@ -27,7 +27,7 @@ DEADLINE_S = 200
 NO_GPU = {"this machine has no NVIDIA GPU, or no driver for it"}
 
 
-def told(name):
+def setting(name):
     return os.environ["LOCKSTEP_NCCL_" + name]
 
 
@@ -69,11 +69,11 @@ def needs_pytorch():
 class Unbuilt(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if told("BUILT") == "1":
+        if setting("BUILT") == "1":
             skip_class("NCCL is built")
 
     def test_a_build_without_nccl_says_why(self):
-        _, (said,) = run(told("PROBE"), "load")
+        _, (said,) = run(setting("PROBE"), "load")
         self.assertRegex(said, r"^this Lockstep was built without NCCL \(.+\)$")
 
 
@@ -84,7 +84,7 @@ class Driverless(unittest.TestCase):
             skip_class("there is a driver")
 
     def test_by_default_nothing_is_loaded_for_the_question(self):
-        status, (said,) = run(told("PROBE"), "init=")
+        status, (said,) = run(setting("PROBE"), "init=")
         self.assertEqual((status, said),
                          (0, "cpu:gloo (no nccl: this machine has no NVIDIA GPU, or no driver for it)"))
 
@@ -92,11 +92,11 @@ class Driverless(unittest.TestCase):
 class Built(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if told("BUILT") != "1":
+        if setting("BUILT") != "1":
             skip_class("NCCL is not built: see what CMake prints")
 
     def test_a_library_of_another_version_is_refused_by_both_names(self):
-        _, (loaded,) = run(told("PROBE"), "load", LD_LIBRARY_PATH=os.path.dirname(told("STRANGER")))
+        _, (loaded,) = run(setting("PROBE"), "load", LD_LIBRARY_PATH=os.path.dirname(setting("STRANGER")))
         self.assertRegex(loaded, r"^liblockstep_nccl\.so was made for Lockstep 0\.0\.9 on PyTorch 2\.10\.0, and this "
                          r"program for Lockstep \S+ on PyTorch \S+$")
 
@@ -104,13 +104,13 @@ class Built(unittest.TestCase):
 class WithoutLibraries(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if told("BUILT") != "1":
+        if setting("BUILT") != "1":
             skip_class("NCCL is not built: see what CMake prints")
         if glob.glob(os.path.join(ROOT, ".venv/lib/python3*/site-packages/nvidia/cudnn")):
             skip_class("NVIDIA's libraries are installed in .venv")
 
     def test_without_nvidias_libraries_one_sentence_names_what_lacks(self):
-        status, (loaded, gpus, asked) = run(told("PROBE"), "load", "gpus", "init=nccl")
+        status, (loaded, gpus, asked) = run(setting("PROBE"), "load", "gpus", "init=nccl")
         self.assertRegex(loaded, r"^LibTorch's CUDA part cannot be loaded \(lib\S+\.so\S*: cannot open shared "
                          r"object file: .+\): the libraries of NVIDIA that LibTorch needs are not installed$")
         self.assertEqual(gpus, loaded)
@@ -122,7 +122,7 @@ class WithoutLibraries(unittest.TestCase):
 class Loading(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if told("BUILT") != "1":
+        if setting("BUILT") != "1":
             skip_class("NCCL is not built: see what CMake prints")
         if not nvidia_folders():
             skip_class("NVIDIA's libraries are not installed: ./lockstep setup --gpu, or --peer, does it")
@@ -132,7 +132,7 @@ class Loading(unittest.TestCase):
 
     def test_with_them_it_is_loaded_and_says_that_there_is_no_gpu(self):
         variables = self.needs_libraries()
-        _, (loaded, gpus, made, asked) = run(told("PROBE"), "load", "gpus", "make", "init=cpu:gloo,cuda:nccl", **variables)
+        _, (loaded, gpus, made, asked) = run(setting("PROBE"), "load", "gpus", "make", "init=cpu:gloo,cuda:nccl", **variables)
         self.assertEqual(loaded, "NCCL 2.28.9, CUDA 13.0")
         self.assertTrue(gpus in NO_GPU or "No CUDA GPUs are available" in gpus, gpus)
         # ProcessGroupNCCL's own error, past our question.
@@ -141,38 +141,38 @@ class Loading(unittest.TestCase):
                          "cannot: " + gpus)
 
     def test_without_a_gpu_no_stream_is_held_up(self):
-        _, (_, said) = run(told("PROBE"), "load", "hold", **self.needs_libraries())
+        _, (_, said) = run(setting("PROBE"), "load", "hold", **self.needs_libraries())
         self.assertRegex(said, "^threw: .*(CUDA|NVIDIA)")
 
     def test_its_settings_are_set_before_the_backend_is_made_and_the_users_stay(self):
         variables = self.needs_libraries()
         before = "TORCH_NCCL_ASYNC_ERROR_HANDLING= TORCH_NCCL_DUMP_ON_TIMEOUT= "
-        _, lines = run(told("PROBE"), "settings", "make", "settings", **variables)
+        _, lines = run(setting("PROBE"), "settings", "make", "settings", **variables)
         self.assertEqual(lines[0], before)
         self.assertEqual(lines[2], "TORCH_NCCL_ASYNC_ERROR_HANDLING=2 TORCH_NCCL_DUMP_ON_TIMEOUT=0 ")
-        _, lines = run(told("PROBE"), "make", "settings", TORCH_NCCL_ASYNC_ERROR_HANDLING="1", **variables)
+        _, lines = run(setting("PROBE"), "make", "settings", TORCH_NCCL_ASYNC_ERROR_HANDLING="1", **variables)
         self.assertEqual(lines[1], "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_DUMP_ON_TIMEOUT=0 ")
 
     def test_loaded_after_libtorch_was_asked_for_cuda_it_is_refused(self):
         variables = self.needs_libraries()
-        _, (_, loaded) = run(told("PROBE"), "seed", "load", **variables)
+        _, (_, loaded) = run(setting("PROBE"), "seed", "load", **variables)
         self.assertEqual(loaded, "LibTorch was asked for CUDA before libtorch_cuda was loaded, and keeps its answer: "
                          "link lockstep::nccl, or call lockstep::load_nccl() first thing in main")
-        _, (loaded, _) = run(told("PROBE"), "load", "seed", **variables)
+        _, (loaded, _) = run(setting("PROBE"), "load", "seed", **variables)
         self.assertEqual(loaded, "NCCL 2.28.9, CUDA 13.0")
 
     def test_a_program_that_links_it_may_ask_in_any_order(self):
         variables = self.needs_libraries()
-        _, (_, loaded) = run(told("LINKED"), "seed", "load", **variables)
+        _, (_, loaded) = run(setting("LINKED"), "seed", "load", **variables)
         self.assertEqual(loaded, "NCCL 2.28.9, CUDA 13.0")
 
     def test_a_library_that_is_nowhere_is_named_and_found_beside_the_program(self):
         variables = self.needs_libraries()
         with tempfile.TemporaryDirectory() as folder:
-            alone = shutil.copy(told("ALONE"), folder)
+            alone = shutil.copy(setting("ALONE"), folder)
             _, (loaded,) = run(alone, "load", **variables)
             self.assertEqual(loaded, "liblockstep_nccl.so is neither beside this program nor where its loader looks")
-            shutil.copy(told("LIBRARY"), folder)
+            shutil.copy(setting("LIBRARY"), folder)
             _, (loaded,) = run(alone, "load", **variables)
             self.assertEqual(loaded, "NCCL 2.28.9, CUDA 13.0")
 
@@ -182,7 +182,7 @@ class Loading(unittest.TestCase):
             with open(os.path.join(folder, "liblockstep_nccl.so"), "w", encoding="utf-8"):
                 pass
             variables["LD_LIBRARY_PATH"] = folder + ":" + variables["LD_LIBRARY_PATH"]
-            _, (loaded,) = run(told("PROBE"), "load", **variables)
+            _, (loaded,) = run(setting("PROBE"), "load", **variables)
         self.assertRegex(loaded, r"^LibTorch's CUDA part cannot be loaded \(.*liblockstep_nccl\.so: file too short\)$")
 
 
@@ -201,7 +201,7 @@ class Worlds(unittest.TestCase):
             for rank in range(size):
                 shared = {}
                 if share:
-                    lines = subprocess.run([told("ENVIRONMENT"), str(rank), "test" + port, *self.version()],
+                    lines = subprocess.run([setting("ENVIRONMENT"), str(rank), "test" + port, *self.version()],
                                            check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines()
                     shared = dict(line.split("=", 1) for line in lines)
                 ranks.append(subprocess.Popen(
@@ -216,11 +216,11 @@ class Worlds(unittest.TestCase):
 
     def version(self):
         """Major and minor of the NCCL that a rank loads."""
-        _, (said,) = run(told("PROBE"), "load", **self.variables)
+        _, (said,) = run(setting("PROBE"), "load", **self.variables)
         return re.match(r"NCCL (\d+)\.(\d+)\.", said).groups()
 
     def probe(self, size, *arguments, share=False):
-        return self.play(size, [told("PROBE"), "load", *arguments], share)
+        return self.play(size, [setting("PROBE"), "load", *arguments], share)
 
     def normalised(self, results):
         """{name: numbers} of each rank."""

@@ -34,12 +34,12 @@ class Metrics : public Joinable {
     announce();
     return exchange(value);
   }
-  void shadow() override { told += std::to_string(static_cast<int>(exchange(0))) + " "; }
+  void shadow() override { reported += std::to_string(static_cast<int>(exchange(0))) + " "; }
   void all_have_joined(int last_to_join) override {
-    told += "last " + std::to_string(last_to_join);
+    reported += "last " + std::to_string(last_to_join);
   }
 
-  std::string told;
+  std::string reported;
 
  private:
   double exchange(double value) {
@@ -62,7 +62,7 @@ TEST(Joinable, DoesWithoutShadowsWhereAJoinThrowsOrIsOff) {
       ddp.forward(Loss{{0, own(group)}}).backward();
       const double sum = metrics->add(1);
       join.finish();
-      return std::to_string(static_cast<int>(sum)) + metrics->told;
+      return std::to_string(static_cast<int>(sum)) + metrics->reported;
     });
     EXPECT_EQ(reports, same(2, "2"));
   }

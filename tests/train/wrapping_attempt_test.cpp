@@ -21,7 +21,7 @@ using std::chrono_literals::operator""ms;
 using Loss = testing::TermsImpl::Loss;
 
 // The sentence without the time.
-std::string told(const std::function<void()>& act) {
+std::string reported(const std::function<void()>& act) {
   try {
     act();
   } catch (const CommunicationError& error) {
@@ -51,7 +51,7 @@ TEST(WrappingAttempt, OfOneRankAloneNamesItAndTheRanksThatDidNotComeAndTheNextOn
       std::string report;
       for (int time = 0; time < 2; ++time) {
         if (group->getRank() == alone)
-          report += told([&] {
+          report += reported([&] {
                       Terms net(1, 1);
                       DistributedDataParallel ddp(net, {.process_group = group, .timeout = 300ms});
                     }) +
@@ -74,7 +74,7 @@ TEST(WrappingAttempt, ToAttachAnInstanceAnewIsNamedToo) {
     std::string report;
     Terms net(1, 1);
     DistributedDataParallel ddp(net, {.process_group = group, .timeout = 500ms});
-    if (group->getRank() == 1) report += told([&] { ddp->update_process_group(group); }) + "; ";
+    if (group->getRank() == 1) report += reported([&] { ddp->update_process_group(group); }) + "; ";
     barrier(group);
     ddp->update_process_group(group);
     ddp(Loss{{0, share(group)}}).backward();

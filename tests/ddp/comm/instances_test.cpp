@@ -150,13 +150,13 @@ TEST(Instances, InOnePassFinishThoughAnotherDoesNot) {
       try {
         (a.forward(loss) + b.forward(Loss{{0, 10 * share(group)}})).backward();
       } catch (const UnfinishedReductionError&) {
-        report += "told ";
+        report += "reported ";
       }
       report += two->gradients() + "; ";
     }
     return report + one->gradients();
   });
-  EXPECT_EQ(reports, same(2, "told 30 30; 30 30; 3 3 | 3 3"));
+  EXPECT_EQ(reports, same(2, "reported 30 30; 30 30; 3 3 | 3 3"));
 }
 
 TEST(Instances, AreCountedAlikeOnAllRanks) {

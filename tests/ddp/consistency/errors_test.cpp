@@ -109,9 +109,9 @@ TEST(FailedRank, ThatLeavesItsTrainingWithAnExceptionEndsItsPeersWaits) {
         }
         // Its sockets live on until its peers have the error: closing them would report it, too.
         if (fails) {
-          store->wait({"told 0", "told 2"}, std::chrono::seconds(15));
+          store->wait({"reported 0", "reported 2"}, std::chrono::seconds(15));
         } else {
-          store->set("told " + std::to_string(group->getRank()), "1");
+          store->set("reported " + std::to_string(group->getRank()), "1");
         }
         const bool in_time = std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
         return report + (in_time ? "" : ", late");

@@ -22,11 +22,11 @@ class Noting : public BufferHook {
   explicit Noting(std::string name = "noting") : name_(std::move(name)) {}
   std::string description() const override { return name_; }
   void run(const std::vector<NamedBuffer>& buffers, int source, HookCollectives&) override {
-    told += "source " + std::to_string(source) + ":";
-    for (const auto& [name, tensor] : buffers) told += " " + name;
-    told += "; ";
+    reported += "source " + std::to_string(source) + ":";
+    for (const auto& [name, tensor] : buffers) reported += " " + name;
+    reported += "; ";
   }
-  std::string told;
+  std::string reported;
 
  private:
   const std::string name_;
@@ -47,10 +47,10 @@ TEST(BufferHook, IsCalledWhereBuffersAreDueAndNowhereElse) {
     {
       const auto guard = ddp.no_sync();
       ddp.forward(input(), 1).backward();  // due: the forward before it was synchronised
-      hook->told += "| ";
+      hook->reported += "| ";
       ddp.forward(input(), 1).backward();  // not due
     }
-    return hook->told;
+    return hook->reported;
   });
   EXPECT_EQ(reports, same(2, "source 0: average count; source 0: average count; | "));
 }

@@ -123,7 +123,7 @@ TEST(CommunicationHooks, ThatFailOnOneRankEndTheInstanceOnAllUntilItStartsAfresh
           report = has(error, "communication hook 'called' for gradient bucket 0") &&
                            has(error, group->getRank() == 1 ? "rank 1: " : "rank 1 reported: ") &&
                            has(error, what)
-                       ? "told; "
+                       ? "reported; "
                        : error;
       }
       fails = false;
@@ -131,7 +131,7 @@ TEST(CommunicationHooks, ThatFailOnOneRankEndTheInstanceOnAllUntilItStartsAfresh
       step();
       return report + net->gradients();
     });
-    EXPECT_EQ(reports, same(2, "told; 6 6")) << where;
+    EXPECT_EQ(reports, same(2, "reported; 6 6")) << where;
   }
 }
 
@@ -163,9 +163,9 @@ TEST(CommunicationHooks, ThatMisuseACollectiveEndTheInstanceWithASentence) {
       DistributedDataParallel ddp(net, {.process_group = group});
       ddp->register_comm_hook(called(each.first));
       const std::string error = thrown_by([&] { ddp.forward(Loss{{0, 1.0}}).backward(); });
-      return has(error, each.second) ? "told" : error;
+      return has(error, each.second) ? "reported" : error;
     });
-    EXPECT_EQ(reports, same(2, "told")) << each.second;
+    EXPECT_EQ(reports, same(2, "reported")) << each.second;
   }
 }
 

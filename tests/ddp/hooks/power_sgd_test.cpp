@@ -79,7 +79,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
     trained.step(0);
     const auto before = numbers(hook->left_out(trained.net->weight));
     std::string report;
-    const auto told = [&](const auto& call) {
+    const auto reported = [&](const auto& call) {
       try {
         call();
         report += "nothing\n";
@@ -90,7 +90,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
     torch::nn::Linear wider(13, 10);
     torch::nn::BatchNorm1d other(3);
     torch::serialize::OutputArchive refused;
-    told([&] { hook->save(refused, *wider); });
+    reported([&] { hook->save(refused, *wider); });
     std::stringstream bytes;
     torch::serialize::OutputArchive saved;
     hook->save(saved, *trained.net);
@@ -100,7 +100,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
       torch::serialize::InputArchive loaded;
       bytes.seekg(0);
       loaded.load_from(bytes);
-      told([&] { hook->load(loaded, *module); });
+      reported([&] { hook->load(loaded, *module); });
     }
     report += numbers(hook->left_out(trained.net->weight)) == before ? "kept" : "changed";
     return report;
@@ -113,7 +113,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
            "nothing\nkept"));
 }
 
-std::string told(const std::function<void()>& act) {
+std::string reported(const std::function<void()>& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -143,7 +143,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherRankAndAnArchiveOfOthers) {
     for (std::stringstream* const each : {&bytes, &of_module}) {
       torch::serialize::InputArchive archive;
       archive.load_from(*each);
-      report += told([&] { hook_of_rank(1)->load(archive, *trained.net); }) + "\n";
+      report += reported([&] { hook_of_rank(1)->load(archive, *trained.net); }) + "\n";
     }
     return report;
   });
@@ -171,14 +171,14 @@ TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
     torch::serialize::InputArchive loaded;
     loaded.load_from(bytes);
     if (group->getRank() == 1) second->load(loaded, *resumed.net);
-    const std::string error = told([&] { resumed.step(3); });
+    const std::string error = reported([&] { resumed.step(3); });
     const bool is_reported =
         error.find(
             "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
             "rank 1); every rank loads its file of one save, or none does") != std::string::npos;
-    return is_reported ? std::string("told") : error;
+    return is_reported ? std::string("reported") : error;
   });
-  EXPECT_EQ(reports, same(2, "told"));
+  EXPECT_EQ(reports, same(2, "reported"));
 }
 
 // A gradient that is not finite is not added to every later one.

@@ -46,7 +46,7 @@ std::string loop(DistributedDataParallel<Terms::ContainedType>& ddp, const Group
 struct Inputs {
   std::vector<int> by_rank;
   int common;  // steps that all ranks make
-  std::string told;
+  std::string reported;
 };
 
 // Whatever came before, the next loop is as good as any.
@@ -74,10 +74,10 @@ TEST(Join, RaisesTheSameOnAllRanksInOneStepOrNothing) {
       return report + loop(ddp, group, std::vector<int>(c.by_rank.size(), 1));
     });
     const std::string step = world == 2 ? "4.5 4.5 | 45 45; " : "6 6 | 60 60; ";
-    std::string told;
-    for (int i = 0; i < c.common; ++i) told += step;
-    told += c.told;
-    EXPECT_EQ(reports, same(world, told + " | " + told + " | " + step + "even"));
+    std::string reported;
+    for (int i = 0; i < c.common; ++i) reported += step;
+    reported += c.reported;
+    EXPECT_EQ(reports, same(world, reported + " | " + reported + " | " + step + "even"));
   }
 }
 
@@ -130,33 +130,35 @@ TEST(Join, ComparesItsOptions) {
       return std::string("accepted");
     });
   };
-  const auto told = [](const std::string& option, const char* zero, const char* one) {
+  const auto reported = [](const std::string& option, const char* zero, const char* one) {
     return same(2, "DisagreementError: ranks disagree on join's " + option + ": rank 0 has " +
                        zero + "; rank 1 has " + one);
   };
   EXPECT_EQ(attempt({.throw_on_early_termination = true, .enable = false}),
-            told("enable", "true", "false"));
-  EXPECT_EQ(attempt({}), told("throw_on_early_termination", "true", "false"));
+            reported("enable", "true", "false"));
+  EXPECT_EQ(attempt({}), reported("throw_on_early_termination", "true", "false"));
   EXPECT_EQ(attempt({.throw_on_early_termination = true, .divide_by_initial_world_size = false}),
-            told("divide_by_initial_world_size", "true", "false"));
+            reported("divide_by_initial_world_size", "true", "false"));
 }
 
 TEST(Join, IsInTheLoggingDataFromItsBeginOnUnlessItIsDisabled) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
-    const auto told = [&] { return ddp->logging_data().join_uneven_inputs ? "told " : "not "; };
-    std::string report = told();
+    const auto reported = [&] {
+      return ddp->logging_data().join_uneven_inputs ? "reported " : "not ";
+    };
+    std::string report = reported();
     ddp.join({.enable = false}).finish();
-    report += told();
+    report += reported();
     {
       auto join = ddp.join();
-      report += told();
+      report += reported();
       join.finish();
     }
-    return report + told();
+    return report + reported();
   });
-  EXPECT_EQ(reports, same(2, "not not told told "));
+  EXPECT_EQ(reports, same(2, "not not reported reported "));
 }
 
 }  // namespace

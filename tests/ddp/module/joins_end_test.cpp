@@ -98,8 +98,8 @@ TEST(EndsOfJoins, IsFinishedOnce) {
 // The final error of a rank, as its peers reported it.
 std::string heard_in(const std::exception& error) {
   const std::string text = error.what();
-  const auto told = text.rfind("reported: ");
-  return told == std::string::npos ? text : "heard " + text.substr(told + 10);
+  const auto reported = text.rfind("reported: ");
+  return reported == std::string::npos ? text : "received " + text.substr(reported + 10);
 }
 
 TEST(EndsOfJoins, ThatIsLeftByAnExceptionEndsThePeersWaits) {
@@ -115,10 +115,10 @@ TEST(EndsOfJoins, ThatIsLeftByAnExceptionEndsThePeersWaits) {
       step();
       join.finish();
     } catch (const CommunicationError& error) {
-      const bool told =
+      const bool reported =
           heard_in(error).find("an exception left its join, which was not finished") !=
           std::string::npos;
-      report = told ? "told" : error.what();
+      report = reported ? "reported" : error.what();
     } catch (const std::exception& error) {
       report = error.what();
     }
@@ -134,7 +134,7 @@ TEST(EndsOfJoins, ThatIsLeftByAnExceptionEndsThePeersWaits) {
   });
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     EXPECT_EQ(reports[rank],
-              (rank == 1 ? "the disk is full" : "told") + std::string("; over; 6 6"));
+              (rank == 1 ? "the disk is full" : "reported") + std::string("; over; 6 6"));
   }
 }
 
@@ -168,17 +168,17 @@ TEST(EndsOfJoins, LeavesTheLastWordToReportFailure) {
     try {
       auto join = ddp.join(kThrowing);
       if (group->getRank() == 1) throw std::runtime_error("the disk is full");
-      group->getStore()->wait({"told"}, std::chrono::seconds(10));
+      group->getStore()->wait({"reported"}, std::chrono::seconds(10));
       ddp.forward(Loss{{0, 1.0}});
     } catch (const CommunicationError& error) {
       return heard_in(error);
     } catch (const std::exception& error) {
       ddp->report_failure(error.what());
-      group->getStore()->set("told", std::vector<std::uint8_t>{1});
+      group->getStore()->set("reported", std::vector<std::uint8_t>{1});
     }
-    return std::string("told");
+    return std::string("reported");
   });
-  EXPECT_EQ(reports, (std::vector<std::string>{"heard the disk is full", "told"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"received the disk is full", "reported"}));
 }
 
 TEST(EndsOfJoins, ContinuesWithOtherRanksAfterAnUpdate) {
@@ -249,13 +249,13 @@ TEST(EndsOfJoins, OfOneOfTwoInstancesInALoopIsEnough) {
       for (int i = 0; i < 1 + group->getRank(); ++i) step();
       join.finish();
     } catch (const UnevenInputsError&) {
-      report += "told; ";
+      report += "reported; ";
     }
     step();
     return report;
   });
   const std::string step = "4.5 4.5 45 45; ";
-  EXPECT_EQ(reports, same(2, step + "told; " + step));
+  EXPECT_EQ(reports, same(2, step + "reported; " + step));
 }
 
 // All ranks throw in forward, skip the input, and have no more: nobody takes the sentence of a

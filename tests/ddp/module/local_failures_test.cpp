@@ -124,7 +124,7 @@ TEST(LocalForwards, InWhichRanksExchangeSomethingEndTheWaitsOfPeersAsTheyThrow) 
                                 ddp(1.0, false).backward();
                                 const auto guard = ddp.no_sync();
                                 ddp(1.0, group->getRank() == odd);
-                                return std::string("never told");
+                                return std::string("never reported");
                               }),
                     odd);
   }
@@ -151,7 +151,7 @@ TEST(LocalForwards, WithStatisticsOfAllRanksEndTheWaitsOfPeersAsTheyThrow) {
                                   const at::AutoGradMode gradients(!evaluates);
                                   ddp(false);
                                   ddp(group->getRank() == odd);
-                                  return std::string("never told");
+                                  return std::string("never reported");
                                 }),
                       odd);
     }
@@ -192,7 +192,7 @@ TEST(ChangedBuffers, AreSaidAgainOnEveryRankUntilTheGroupBeginsAnew) {
         }
         for (int step = 0; step < 3; ++step) {
           const bool is = is_reported([&] { ddp(input, 1.0).backward(); });
-          report += is ? "told; " : "trained; ";
+          report += is ? "reported; " : "trained; ";
           // A repaired rank is out of step all the same.
           if (group->getRank() == odd) buffer.set_data(before);
         }
@@ -201,7 +201,7 @@ TEST(ChangedBuffers, AreSaidAgainOnEveryRankUntilTheGroupBeginsAnew) {
         ddp(input * share(group), 1.0).backward();
         return report + numbers(net->weight.grad());
       });
-      EXPECT_EQ(reports, same(2, "told; told; told; 3"));
+      EXPECT_EQ(reports, same(2, "reported; reported; reported; 3"));
     }
   }
 }

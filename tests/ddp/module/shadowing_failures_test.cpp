@@ -71,9 +71,9 @@ TEST(FailuresOfShadowing, OutlastsAPassThatWentWrong) {
     join.finish();
     return report;
   });
-  const std::string told =
+  const std::string reported =
       "rank 0: has no inputs left; rank 1: all is well; rank 2: lacks 'w1'; 5 5 | 50 50; ";
-  EXPECT_EQ(reports, (std::vector<std::string>{"", told, told}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"", reported, reported}));
 }
 
 TEST(FailuresOfShadowing, EndsWhereARankWithInputsFails) {
@@ -90,14 +90,14 @@ TEST(FailuresOfShadowing, EndsWhereARankWithInputsFails) {
           }
           join.finish();
         } catch (const CommunicationError& error) {
-          return std::string("told");
+          return std::string("reported");
         } catch (const std::exception& error) {
           return std::string(error.what());
         }
         return std::string("unexpected");
       },
       std::chrono::seconds(5));
-  EXPECT_EQ(reports, (std::vector<std::string>{"told", "the disk is full", "told"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"reported", "the disk is full", "reported"}));
 }
 
 TEST(FailuresOfShadowing, AreNoEndForAJoinThatIsUpdatedOnTheOthers) {

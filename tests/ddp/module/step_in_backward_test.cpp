@@ -37,9 +37,9 @@ TEST(StepInBackward, MovesNothingAfterAPassThatFailed) {
     ddp->step_in_backward(sgd(net));
     const Loss mine = group->getRank() == 1 ? Loss{{0, 1.0}} : Loss{{0, 1.0}, {1, 1.0}};
     const bool is_reported = thrown_by([&] { ddp.forward(mine).backward(); }) != "nothing";
-    return std::string(is_reported ? "told: " : "not told: ") + numbers(net->weights[0]);
+    return std::string(is_reported ? "reported: " : "not reported: ") + numbers(net->weights[0]);
   });
-  EXPECT_EQ(reports, same(2, "told: 0 0"));
+  EXPECT_EQ(reports, same(2, "reported: 0 0"));
 }
 
 TEST(StepInBackward, IsComparedAndSaidOnce) {

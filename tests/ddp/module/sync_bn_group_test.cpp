@@ -54,8 +54,9 @@ std::string step_of(Handle& ddp, const Group& group) {
     return "done";
   } catch (const CommunicationError& error) {
     const std::string text = error.what();
-    const auto told = text.rfind("reported: ");
-    return told == std::string::npos ? "CommunicationError" : "heard " + text.substr(told + 10);
+    const auto reported = text.rfind("reported: ");
+    return reported == std::string::npos ? "CommunicationError"
+                                         : "received " + text.substr(reported + 10);
   } catch (const std::exception& error) {
     return first_line(error);
   }
@@ -84,7 +85,7 @@ TEST(LayersOverRanks, ReceiveTheErrorOfAPeersBackwardAndContinueAfterAnUpdate) {
     });
     for (int rank = 0; rank < world_size; ++rank) {
       const std::string second =
-          rank == 1 ? "a hook" : "heard an exception was thrown in the backward pass";
+          rank == 1 ? "a hook" : "received an exception was thrown in the backward pass";
       EXPECT_EQ(reports[static_cast<std::size_t>(rank)], "done; " + second + "; done; done");
     }
   }
@@ -99,7 +100,7 @@ TEST(LayersOverRanks, ThatWereConvertedAfterwardsReceiveErrorsFromTheNextUpdateO
     model->throws_in_backward = group->getRank() == 1;
     return step_of(ddp, group);
   });
-  EXPECT_EQ(reports[0], "heard an exception was thrown in the backward pass");
+  EXPECT_EQ(reports[0], "received an exception was thrown in the backward pass");
   EXPECT_EQ(reports[1], "a hook");
 }
 
@@ -129,7 +130,7 @@ TEST(LayersOverRanks, ReceiveTheErrorOfAPeersForward) {
     return report + "; " + step_of(ddp, group);
   });
   EXPECT_EQ(reports[0], "no more data; done");
-  EXPECT_EQ(reports[1], "heard forward threw: no more data; done");
+  EXPECT_EQ(reports[1], "received forward threw: no more data; done");
 }
 
 TEST(LayersOverRanks, GoWhereTheInstanceGoes) {

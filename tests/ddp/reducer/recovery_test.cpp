@@ -43,7 +43,7 @@ TEST(Recovery, ContinuesWithTheRanksThatLive) {
           step();
           report = "no complaint; ";
         } catch (const CommunicationError&) {
-          report = "told; ";
+          report = "reported; ";
         }
         try {
           ddp->check_reduction_finished();
@@ -66,7 +66,7 @@ TEST(Recovery, ContinuesWithTheRanksThatLive) {
       std::chrono::seconds(5));
   const std::string good = "3 3 | 30 30; ";
   for (const std::size_t rank : {0U, 1U}) {
-    EXPECT_EQ(reports[rank], "told; unfinished; " + good + good + good + "2");
+    EXPECT_EQ(reports[rank], "reported; unfinished; " + good + good + good + "2");
   }
 }
 
@@ -152,7 +152,7 @@ TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
             ddp.forward(throws ? -1.0 : step + 1.0).sum().backward();
             report += numbers(net->weight.grad()) + "; ";
           } catch (const Error&) {
-            return report + "told";
+            return report + "reported";
           } catch (const std::exception& error) {
             report += "skipped; ";
           }
@@ -160,7 +160,7 @@ TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
         return report;
       },
       std::chrono::seconds(3));
-  EXPECT_EQ(reports, (std::vector<std::string>{"1; told", "1; skipped; told"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"1; reported", "1; skipped; reported"}));
 }
 
 TEST(Recovery, RefusesAModuleThatHasChanged) {

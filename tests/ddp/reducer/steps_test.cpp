@@ -19,7 +19,7 @@ using testing::Terms;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
-std::string told(int forwards_of_rank_0) {
+std::string reported(int forwards_of_rank_0) {
   const auto after = [](int forwards) {
     return "its pass comes after " + std::to_string(forwards) + " synchronised forwards";
   };
@@ -77,9 +77,9 @@ TEST(Steps, AreComparedWhereTheLastBucketIsSparse) {
         return validation_errors_in(error);
       }
     }
-    return std::string("never told");
+    return std::string("never reported");
   });
-  EXPECT_EQ(reports, same(2, told(2)));
+  EXPECT_EQ(reports, same(2, reported(2)));
 }
 
 }  // namespace

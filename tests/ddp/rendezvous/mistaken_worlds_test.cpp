@@ -245,7 +245,8 @@ void expect_reported_by_all(const World& world, const std::vector<std::string>& 
 
 class MistakenWorlds : public ::testing::TestWithParam<unsigned> {};
 
-// With --gtest_shuffle and --gtest_random_seed other worlds; LOCKSTEP_TELL_WORLDS has them told.
+// With --gtest_shuffle and --gtest_random_seed other worlds; LOCKSTEP_TELL_WORLDS has them
+// reported.
 TEST_P(MistakenWorlds, EveryProcessReceivesTheReasonOrCompletesTheRendezvous) {
   const auto seed =
       1000U * static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed());

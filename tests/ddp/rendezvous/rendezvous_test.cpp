@@ -19,8 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // The error that one rank receives from a rendezvous in `store`; empty where all succeeded.
-std::string told(c10d::Store& store, int rank, int world_size,
-                 std::chrono::milliseconds timeout = 20s, const Introduction& introduction = {}) {
+std::string reported(c10d::Store& store, int rank, int world_size,
+                     std::chrono::milliseconds timeout = 20s,
+                     const Introduction& introduction = {}) {
   try {
     rendezvous_in(store, {.rank = rank, .world_size = world_size}, timeout, introduction);
     return "";
@@ -33,7 +34,7 @@ std::string told(c10d::Store& store, int rank, int world_size,
 
 // The same where ranks are to agree on one thing besides.
 std::string sentence_with(const Property& property, c10d::Store& store, int rank, int world_size) {
-  return told(store, rank, world_size, 20s, {.description = {.properties = {property}}});
+  return reported(store, rank, world_size, 20s, {.description = {.properties = {property}}});
 }
 
 // Ranks as threads that rendezvous in one store; each entry is the error of one of them.
@@ -42,7 +43,7 @@ std::vector<std::string> sentences_of_all(c10d::Store& store,
   std::vector<std::future<std::string>> ranks;
   for (const auto& position : standings)
     ranks.push_back(std::async(std::launch::async, [&store, position] {
-      return told(store, position.rank, position.world_size);
+      return reported(store, position.rank, position.world_size);
     }));
   std::vector<std::string> out;
   for (auto& rank : ranks) out.push_back(rank.get());
@@ -72,9 +73,9 @@ class StoreOfTheKilled : public c10d::HashStore {
   bool kills_ = false;
 };
 
-void expect_one_sentence(const std::vector<std::string>& told, const std::string& part) {
-  for (const auto& sentence : told) {
-    EXPECT_EQ(sentence, told.front());
+void expect_one_sentence(const std::vector<std::string>& reported, const std::string& part) {
+  for (const auto& sentence : reported) {
+    EXPECT_EQ(sentence, reported.front());
     EXPECT_NE(sentence.find("disagreement: "), std::string::npos) << sentence;
     EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
   }
@@ -111,7 +112,7 @@ TEST(Rendezvous, TheTracesOfHalfAWorldAreRefusedOnEveryRank) {
 TEST(Rendezvous, AStoreThatWasGivenUpIsRefusedOnEveryRank) {
   for (const int early : {0, 1, 2}) {
     c10d::HashStore store;
-    EXPECT_NE(told(store, early, 3, 200ms).find("did not come"), std::string::npos);
+    EXPECT_NE(reported(store, early, 3, 200ms).find("did not come"), std::string::npos);
     expect_one_sentence(sentences_of_all(store, {{0, 3}, {1, 3}, {2, 3}}),
                         "have given up: these ranks did not come: ");
   }
@@ -130,20 +131,21 @@ TEST(Rendezvous, DifferentWorldSizesAreRefusedOnEveryRank) {
 
 TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
   c10d::HashStore store;
-  EXPECT_EQ(told(store, 1, 4, 200ms), "these ranks did not come: 0, 2, 3 (these did: 1)");
+  EXPECT_EQ(reported(store, 1, 4, 200ms), "these ranks did not come: 0, 2, 3 (these did: 1)");
 }
 
 TEST(Rendezvous, OfManyRanksThatDoNotComeTheSentenceIsShort) {
   c10d::HashStore store;
-  EXPECT_EQ(told(store, 5, 1024, 200ms), "these ranks did not come: 0-4, 6-1023 (these did: 5)");
+  EXPECT_EQ(reported(store, 5, 1024, 200ms),
+            "these ranks did not come: 0-4, 6-1023 (these did: 5)");
 }
 
 // Rank 0 may hold the store, and must not leave before the other one has read why.
 TEST(Rendezvous, AWorldThatDoesNotFillGivesEveryRankThatCameOneSentence) {
   c10d::HashStore store;
-  auto other = std::async(std::launch::async, [&] { return told(store, 2, 3, 20s); });
+  auto other = std::async(std::launch::async, [&] { return reported(store, 2, 3, 20s); });
   while (!store.check({"lockstep/arrival/text/1"})) std::this_thread::yield();
-  const std::string sentence = told(store, 0, 3, 200ms);
+  const std::string sentence = reported(store, 0, 3, 200ms);
   EXPECT_EQ(sentence, "these ranks did not come: 1 (these did: 0, 2)");
   EXPECT_EQ(other.get(), sentence);
 }
@@ -165,7 +167,7 @@ TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
 
 TEST(Rendezvous, ARankThatCannotTakePartReportsItToAll) {
   c10d::HashStore store;
-  auto other = std::async(std::launch::async, [&] { return told(store, 0, 2); });
+  auto other = std::async(std::launch::async, [&] { return reported(store, 0, 2); });
   EXPECT_THROW(rendezvous_in(store, {.rank = 1, .world_size = 2}, 20s,
                              {.description = {.validation_error = "its disk is full"}}),
                DisagreementError);
@@ -230,14 +232,14 @@ TEST(Rendezvous, PlacesThatCannotBeAreRefusedOnEveryRank) {
 TEST(Rendezvous, RanksThatArrivedAndThenFellSilentAreNamed) {
   StoreOfTheKilled store;
   store.leave_traces_of({.rank = 1, .world_size = 2});
-  EXPECT_EQ(told(store, 0, 2, 200ms), "all ranks came, and nothing more was heard of these: 1");
+  EXPECT_EQ(reported(store, 0, 2, 200ms), "all ranks came, and nothing more was heard of these: 1");
 }
 
 // It comes when the others have met, or before they have: then all are refused.
 TEST(Rendezvous, AProcessTooManyIsRefusedWheneverItComes) {
   c10d::HashStore store;
   EXPECT_EQ(sentences_of_all(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
-  const std::string late = told(store, 1, 2);
+  const std::string late = reported(store, 1, 2);
   EXPECT_NE(late.find("rank 1 has met here before: two processes have this rank"),
             std::string::npos)
       << late;

@@ -21,7 +21,7 @@ def given(rank, device):
     return pattern([4 + rank, 3, 5], 7, 11 * rank, 8, 4.0, device).requires_grad_()
 
 
-def told(named):
+def printed(named):
     return "normalised " + "".join(
         "%s: %s;" % (name, " ".join("%.6f" % number for number in tensor.detach().cpu().double().flatten().tolist()))
         for name, tensor in named)
@@ -36,7 +36,7 @@ def lines_of_the_definition(size):
     parts = whole.split([len(each) for each in inputs])
     outputs = [part * weight.view(1, 3, 1) + bias.view(1, 3, 1) for part, weight, bias in zip(parts, weights, biases)]
     sum((output * pattern(output.shape, 5, 1, 3, 2.0, "cpu")).sum() for output in outputs).backward()
-    return [told([("output", output), ("input.grad", own.grad), ("weight.grad", weight.grad), ("bias.grad", bias.grad),
+    return [printed([("output", output), ("input.grad", own.grad), ("weight.grad", weight.grad), ("bias.grad", bias.grad),
                   ("running_mean", mean), ("running_var", var)])
             for output, own, weight, bias in zip(outputs, inputs, weights, biases)]
 
@@ -52,7 +52,7 @@ def line_of_pytorchs(backend, index):
     own = given(dist.get_rank(), device)
     output = layer(own)
     (output * pattern(output.shape, 5, 1, 3, 2.0, device)).sum().backward()
-    line = told([("output", output), ("input.grad", own.grad), ("weight.grad", layer.weight.grad),
+    line = printed([("output", output), ("input.grad", own.grad), ("weight.grad", layer.weight.grad),
                  ("bias.grad", layer.bias.grad), ("running_mean", layer.running_mean),
                  ("running_var", layer.running_var)])
     dist.destroy_process_group()

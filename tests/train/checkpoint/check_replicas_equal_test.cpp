@@ -27,7 +27,7 @@ using testing::same;
 
 constexpr int kWorld = 3;
 
-std::string told(const std::function<void()>& act) {
+std::string reported(const std::function<void()>& act) {
   try {
     act();
   } catch (const DisagreementError& error) {
@@ -45,7 +45,8 @@ std::vector<std::string> reports_after(
     for (const auto& each : net->named_parameters()) each.value().fill_(0.5);
     for (const auto& each : net->named_buffers()) each.value().fill_(1);
     change(*net, group->getRank());
-    return told([&] { check_replicas_equal(group, {.model = &*net, .buffers = with_buffers}); });
+    return reported(
+        [&] { check_replicas_equal(group, {.model = &*net, .buffers = with_buffers}); });
   });
 }
 
@@ -64,7 +65,7 @@ TEST(CheckReplicasEqual, AreAcceptedWhateverTheirStrides) {
     net->weight.copy_(torch::arange(9).view({3, 3}));
     if (group->getRank() == 1) net->weight.set_data(net->weight.t().contiguous().t());
     net->bias.zero_();
-    return told([&] { check_replicas_equal(group, {.model = &*net}); });
+    return reported([&] { check_replicas_equal(group, {.model = &*net}); });
   });
   EXPECT_EQ(reports, same(kWorld, "equal"));
 }
@@ -133,7 +134,7 @@ TEST(CheckReplicasEqual, AnOptimizersOptionsAndStateCount) {
       auto net = make_net();
       const auto optimizer = make_optimizer(kind, net->parameters());
       const auto check = [&] {
-        return told(
+        return reported(
             [&] { check_replicas_equal(group, {.model = &*net, .optimizer = optimizer.get()}); });
       };
       for (at::Tensor& each : net->parameters()) {
@@ -170,7 +171,7 @@ TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
   const auto reports = run_world(2, [](const Group& group) {
     const int rank = group->getRank();
     const auto report_of = [&](const DistributedSampler& sampler) {
-      return told([&] { check_replicas_equal(group, {.sampler = &sampler}); }) + "|";
+      return reported([&] { check_replicas_equal(group, {.sampler = &sampler}); }) + "|";
     };
     const auto drawn_from = [&](int first) {
       return DistributedSampler(5, *group, {.order = [first](std::size_t size, at::Generator) {
@@ -201,7 +202,7 @@ TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
 
 TEST(CheckReplicasEqual, NothingToCompareIsRefused) {
   const auto reports = run_world(
-      2, [](const Group& group) { return told([&] { check_replicas_equal(group, {}); }); });
+      2, [](const Group& group) { return reported([&] { check_replicas_equal(group, {}); }); });
   EXPECT_EQ(reports, same(2,
                           "ranks 0 and 1 of 2 cannot take part: check_replicas_equal: no model, "
                           "optimizer or sampler is given"));
@@ -215,7 +216,7 @@ TEST(CheckReplicasEqual, AnInstanceLooksInEveryNthSynchronisedForward) {
     for (int forward = 0; forward < 6; ++forward) {
       const at::NoGradGuard no_grad;
       if (forward == 3 && group->getRank() == 1) net->bias.add_(1);
-      said += told([&] {
+      said += reported([&] {
         const at::AutoGradMode recording(true);
         ddp.forward(torch::ones({1, 2})).sum().backward();
       });
@@ -233,7 +234,7 @@ TEST(CheckReplicasEqual, AnInstanceLooksInEveryNthSynchronisedForward) {
 TEST(CheckReplicasEqual, APeriodBelowZeroIsRefused) {
   const auto reports = run_world(2, [](const Group& group) {
     torch::nn::Linear net(2, 1);
-    return told([&] {
+    return reported([&] {
       DistributedDataParallel ddp(net.ptr(), {.process_group = group, .check_replicas_every = -1});
     });
   });
