@@ -210,6 +210,7 @@ std::vector<Uneven> every_small_one() {
                .batch_log2 = 2,
                .options = {.bucket_cap_bytes = 1},
                .seed = 5});
+  all.push_back({.world = {.size = 2}, .micro_batches = 2, .options = {.static_graph = true}});
   return all;
 }
 

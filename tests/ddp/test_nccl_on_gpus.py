@@ -11,7 +11,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_nccl import IN_PYTORCH, PEER, Worlds, needs_pytorch, nvidia_folders, run, skip_class, reported  # noqa: E402
+from test_nccl import IN_PYTORCH, PEER, Worlds, needs_pytorch, nvidia_folders, run, skip_class, setting  # noqa: E402
 
 
 class GpuWorlds(Worlds):
@@ -21,7 +21,7 @@ class GpuWorlds(Worlds):
         cls.variables = {"LD_LIBRARY_PATH": folders} if folders else {}
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             cls.variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
-        _, (said,) = run(reported("PROBE"), "gpus", **cls.variables)
+        _, (said,) = run(setting("PROBE"), "gpus", **cls.variables)
         if not said.isdigit():
             skip_class(said)
         cls.gpus = int(said)
@@ -44,7 +44,7 @@ class OnGpus(GpuWorlds):
         self.assert_trained(1, self.probe(1, "train="), "cpu:gloo,cuda:nccl")
 
     def test_a_stream_that_is_held_up_is_late_and_the_host_is_not(self):
-        _, (_, said) = run(reported("PROBE"), "load", "hold", **self.variables)
+        _, (_, said) = run(setting("PROBE"), "load", "hold", **self.variables)
         self.assertRegex(said, r"^late: [\d.]+ ms of 100$")
 
     def test_ranks_that_share_a_gpu_train_over_nccl(self):

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <set>
@@ -89,6 +91,20 @@ TEST(Invariants, DoNotKnowWhetherAWatchedModelWasUpdatedWithoutAnOptimizer) {
 
 TEST(Invariants, SeeEachCanaryThroughTheWholeJudgement) {
   EXPECT_EQ(blind_invariants(), std::vector<std::string>());
+}
+
+TEST(Invariants, AreOneCaseEach) {
+  const auto run = judged(right_run());
+  ASSERT_EQ(run.plan.size(), run.results.size());
+  for (const auto& planned : run.plan) EXPECT_EQ(planned.cases, 1) << planned.scenario;
+}
+
+TEST(Invariants, ThatAFileAllowsStandInLinesWithComments) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "lockstep-allowances";
+  std::ofstream(file) << "# known\n\n  random.streams_differ  # on purpose\ndata.order_changes\n";
+  EXPECT_EQ(read_allowances(file),
+            (std::vector<std::string>{"random.streams_differ", "data.order_changes"}));
+  std::filesystem::remove(file);
 }
 
 TEST(Invariants, AreExplainedEachAndNoOther) {

@@ -1,6 +1,7 @@
 #include "harness/recorded/recorded_run.h"
 
 #include "harness/base/read_file.h"
+#include "harness/history/history.h"
 
 #include <gtest/gtest.h>
 
@@ -45,19 +46,20 @@ class RecordedRun : public testing::Test {
 };
 
 // A history of rank 0 in a world of two.
-std::string bytes_with(const std::vector<std::tuple<uint32_t, std::string, std::string>>& records) {
+std::string bytes_with(const std::vector<std::tuple<uint32_t, std::string, std::string>>& records,
+                       const std::string& begin = R"({"protocol":1,"rank":0,"world":2})") {
   std::string out;
   uint64_t number = 0;
   const auto add = [&](uint32_t kind, const std::string& header, const std::string& payload) {
-    const auto begin = out.size();
-    out.resize(begin + framed_size(header.size(), payload.size()));
+    const auto from = out.size();
+    out.resize(from + framed_size(header.size(), payload.size()));
     auto* commit =
-        write_frame(reinterpret_cast<std::byte*>(out.data()) + begin, static_cast<FrameKind>(kind),
+        write_frame(reinterpret_cast<std::byte*>(out.data()) + from, static_cast<FrameKind>(kind),
                     header, payload.data(), payload.size());
     const uint64_t word = kCommit ^ number++;
     std::memcpy(commit, &word, sizeof(word));
   };
-  add(1, R"({"protocol":1,"rank":0,"world":2})", "");
+  add(1, begin, "");
   for (const auto& [kind, header, payload] : records) add(kind, header, payload);
   return out;
 }
@@ -121,6 +123,36 @@ TEST(RecordedRank, IsRefusedWithASentenceWhereNoRecorderWroteIt) {
   EXPECT_EQ(refused(bytes_with({{1, begin, ""}})), "f, record 1: a history begins once");
   EXPECT_EQ(refused(bytes_with({{8, ending, ""}, {13, R"({"name":"x","values":{}})", ""}})),
             "f, record 2: the record before it is the ending");
+}
+
+// Two float32 of one tensor, with a digest of it: all of them, or the first.
+TEST(RecordedRank, HasTheElementsOfATensorOrASample) {
+  const std::string list = R"({"list":0,"of":"m","role":"r","tensors":[["w","float32",[2]]]})";
+  const Digest digest{.bits = 7, .norm = 5};
+  const float both[]{3, 4};
+  const std::string of_digest(reinterpret_cast<const char*>(&digest), sizeof(digest));
+  const std::string of_both(reinterpret_cast<const char*>(both), sizeof(both));
+  const auto recorded = [&](const char* header, const std::string& elements) {
+    return bytes_with({{11, list, ""}, {12, R"({"list":0})", of_digest}, {15, header, elements}});
+  };
+  for (const size_t count : {1UL, 2UL}) {
+    const auto* header = count == 1 ? R"({"list":0,"elements":1})" : R"({"list":0})";
+    const auto rank = read_rank(recorded(header, of_both.substr(0, 4 * count)), "f");
+    const auto& is = std::get<Digests>(rank.records.back().what);
+    EXPECT_EQ(is.values.front().bits, digest.bits);
+    EXPECT_EQ(is.values.front().norm, digest.norm);
+    EXPECT_EQ(as_doubles(is.elements.front()), std::vector<double>(both, both + count));
+  }
+  EXPECT_EQ(refusal_of([&] { read_rank(recorded(R"({"list":0})", of_both.substr(4)), "f"); }),
+            "f, record 3: its payload is shorter than its tensors");
+}
+
+TEST(RecordedRank, IsOneOfItsWorld) {
+  for (const int rank : {1, 2, -1}) {
+    const auto begin = R"({"protocol":1,"rank":)" + std::to_string(rank) + R"(,"world":2})";
+    const auto refusal = refusal_of([&] { read_rank(bytes_with({}, begin), "f"); });
+    EXPECT_EQ(refusal == "it was read", rank == 1) << refusal;
+  }
 }
 
 TEST(RecordedRank, HasFactsWhoseTextsAreOneLine) {

@@ -1,5 +1,6 @@
 #include "harness/verdict/compare.h"
 
+#include "harness/verdict/element.h"
 #include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
@@ -257,6 +258,9 @@ TEST(Compare, NanEqualsNanAndNothingElse) {
   EXPECT_TRUE(compared({floats({nan, 1})}, {floats({nan, 1})}).empty());
   EXPECT_FALSE(compared({floats({nan})}, {floats({1})}, {floats({1e30F})}).empty());
   EXPECT_FALSE(compared({floats({1})}, {floats({nan})}, {floats({1e30F})}).empty());
+  const auto after_nan = floats({nan, 2}), wanted = floats({nan, 1});
+  EXPECT_EQ(first_difference(after_nan, wanted, nullptr), 1U);
+  EXPECT_EQ(first_difference(floats({1, 2}), wanted, nullptr), 0U);
 }
 
 TEST(Compare, OtherShapesAndDtypesDiffer) {
