@@ -26,7 +26,7 @@ from words import subjects, words
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 RECORDS = tuple(f"{RANK}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
 FILES_OF_A_FOLDER = 35
-DATA_FOLDERS = ("tests/mutants", "tests/cli/golden")
+DATA_FOLDERS = ("tests/mutants", "tests/cli/golden", "docs/matrix")
 TORCH_FREE = JUDGED + (RECORDED, INVARIANTS, TIMELINE, ARCHIVE, PROCESS, CAMPAIGN, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
