@@ -322,9 +322,7 @@ Verdict judged(const Scenario& scenario, const Case& c, const History& history) 
 Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
   auto verdict = judged(scenario, c, history);
   for (auto& finding : verdict.findings) {
-    const auto details = finding.details.size();
-    keep_first_line(finding);
-    if (finding.details.size() == details) continue;
+    if (!keep_first_line(finding)) continue;
     auto& next = std::get<std::string>(finding.details.front());
     next = "its message continues: " + next;
   }

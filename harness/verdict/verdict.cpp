@@ -19,11 +19,12 @@ Findings& operator+=(Findings& all, Findings more) {
   return all;
 }
 
-void keep_first_line(Finding& finding) {
+bool keep_first_line(Finding& finding) {
   auto lines = split(finding.diagnosis, '\n');
   finding.diagnosis = lines.front();
   finding.details.insert(finding.details.begin(), std::make_move_iterator(lines.begin() + 1),
                          std::make_move_iterator(lines.end()));
+  return lines.size() > 1;
 }
 
 std::string Verdict::signature() const {

@@ -49,8 +49,8 @@ using Findings = std::vector<Finding>;
 Findings& operator+=(Findings& all, Findings more);
 
 // Moves all but the first line of the diagnosis to the details: an exception that it quotes may
-// have several.
-void keep_first_line(Finding& finding);
+// have several. Returns whether it had.
+bool keep_first_line(Finding& finding);
 
 struct Verdict {
   // In order of precedence: where several hold, the first in this list is the verdict.

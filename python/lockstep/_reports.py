@@ -28,10 +28,10 @@ def note_of_forks(item: pytest.Item, verdict: Verdict) -> None:
     torch, lines = sys.modules.get("torch"), [end.outcome.line for end in verdict.ends if end.outcome]
     if any("fork-based multiprocessing" in line for line in lines):
         note(item, "pytest's process has run a backward, and this PyTorch keeps threads for those, which ranks that are forked from it cannot have: "
-                   "use the tier warm, or run tests that compute gradients in pytest's process apart from these")
+                   "use the tier warm, or run tests that compute gradients in pytest's process separately")
     elif torch is not None and torch.cuda.is_initialized() and any("CUDA" in line for line in lines):
         note(item, "pytest's process has used CUDA, so ranks that are forked from it cannot: use CUDA in ranks alone, or run tests that use it in "
-                   "pytest's process apart from these")
+                   "pytest's process separately")
 
 
 def forget(item: pytest.Item, sections: list[tuple[str, str, str]], recording: Recording | None) -> None:

@@ -58,14 +58,14 @@ class Asking(ProgramCase):
 
 class Doctor(Asking):
     def test_each_backend_is_there_or_why_it_is_not(self):
-        told = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH="").items()}
-        self.assertEqual(told["gloo"], "yes")
-        self.assertTrue(told["mpi, tcp"].startswith("no: Lockstep has no such backends"))
-        self.assertIn("epoll_wait and getnameinfo", told["libc"])
-        self.assertRegex(told["nccl"], r"^2\.\d+\.\d+ \(|^no: this Lockstep was built without NCCL \(.+\)$|"
+        facts = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH="").items()}
+        self.assertEqual(facts["gloo"], "yes")
+        self.assertTrue(facts["mpi, tcp"].startswith("no: Lockstep has no such backends"))
+        self.assertIn("epoll_wait and getnameinfo", facts["libc"])
+        self.assertRegex(facts["nccl"], r"^2\.\d+\.\d+ \(|^no: this Lockstep was built without NCCL \(.+\)$|"
                          r"^no: LibTorch's CUDA part cannot be loaded \(.+\): the libraries of NVIDIA that LibTorch "
                          "needs are not installed$")
-        self.assertRegex(told["pytorch"], "^no: this program has no such subject$")
+        self.assertRegex(facts["pytorch"], "^no: this program has no such subject$")
 
 
 def skip_class(reason):
@@ -85,11 +85,11 @@ class DoctorWithLibraries(Asking):
             skip_class("NVIDIA's libraries are in neither .venv nor .venv-peer")
 
     def test_it_is_the_gpu_that_lacks(self):
-        told = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH=":".join(self.folders)).items()}
-        if told["nccl"].startswith("no: this Lockstep was built without NCCL"):
-            skip_class(told["nccl"])
-        self.assertRegex(told["nccl"], r"^2\.\d+\.\d+ \(nccl\.h 2\.")
-        self.assertEqual(told["gpus"], "none: this machine has no NVIDIA GPU, or no driver for it")
+        facts = {name.strip(): what for name, what in self.facts(LD_LIBRARY_PATH=":".join(self.folders)).items()}
+        if facts["nccl"].startswith("no: this Lockstep was built without NCCL"):
+            skip_class(facts["nccl"])
+        self.assertRegex(facts["nccl"], r"^2\.\d+\.\d+ \(nccl\.h 2\.")
+        self.assertEqual(facts["gpus"], "none: this machine has no NVIDIA GPU, or no driver for it")
 
 
 if __name__ == "__main__":

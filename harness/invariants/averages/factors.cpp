@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace lockstep::recorded {
@@ -107,28 +108,41 @@ std::string which(const Averaged& is) {
          " of " + is.of;
 }
 
-Finding summed(const Averaged& is) {
+Finding finding_of(const Averaged& is, const char* pattern, const char* what, std::string cause) {
   return {"",
-          "sum_not_average",
+          pattern,
           "step " + std::to_string(is.at.step) + ", " + is.at.phase,
-          which(is) +
-              " are the sum of those that the ranks computed, and not their average: every value "
-              "is that of one process times the number of ranks",
-          {std::string("cause: an all-reduce whose result is not divided by the number of ranks, "
-                       "in ") +
-           (is.is_hooked ? "a hook of a parameter (register_hook)" : "a communication hook") +
-           " say: divide it, or reduce with ReduceOp.AVG"}};
+          which(is) + what,
+          {std::move(cause)}};
+}
+
+Finding summed(const Averaged& is) {
+  return finding_of(
+      is, "sum_not_average",
+      " are the sum of those that the ranks computed, and not their average: every value is that "
+      "of one process times the number of ranks",
+      std::string("cause: an all-reduce whose result is not divided by the number of ranks, in ") +
+          (is.is_hooked ? "a hook of a parameter (register_hook)" : "a communication hook") +
+          " say: divide it, or reduce with ReduceOp.AVG");
 }
 
 Finding divided_twice(const Averaged& is) {
-  return {"",
-          "divided_twice",
-          "step " + std::to_string(is.at.step) + ", " + is.at.phase,
-          which(is) +
-              " are the average of those that the ranks computed, divided by the number of ranks "
-              "once more: every value is that of one process divided by the number of ranks",
-          {"cause: a communication hook, or an average by hand, that divides both before the "
-           "all-reduce and after it, or divides the result of ReduceOp.AVG: divide once"}};
+  return finding_of(
+      is, "divided_twice",
+      " are the average of those that the ranks computed, divided by the number of ranks once "
+      "more: every value is that of one process divided by the number of ranks",
+      "cause: a communication hook, or an average by hand, that divides both before the "
+      "all-reduce and after it, or divides the result of ReduceOp.AVG: divide once");
+}
+
+// The first that is certain is a finding, and the first of the others a remark.
+void add(Judgement& judgement, bool is_certain, Finding finding, const Moment& at) {
+  if (is_certain && judgement.findings.empty()) {
+    judgement.findings.push_back(std::move(finding));
+    judgement.at = at;
+  } else if (judgement.remarks.empty()) {
+    judgement.remarks.push_back(std::move(finding));
+  }
 }
 
 // Where a loss that the program multiplies by the number of ranks does not want it.
@@ -137,25 +151,20 @@ void add_divided_twice(const RecordedRun& run, const std::vector<Ranks>& all,
   constexpr size_t kTimesLeast = 2;  // clipping may hit the factor once
   const auto world = static_cast<double>(run.ranks.size());
   std::map<std::string, std::vector<const Averaged*>> divided;
-  std::map<std::string, bool> others;
+  std::set<std::string> others;
   for (const auto& ranks : all) {
     const auto& first = *ranks.front();
     if (first.backwards == 1 && is_times_the_average(ranks, 1 / world))
       divided[first.of].push_back(&first);
     else
-      others[first.of] = true;
+      others.insert(first.of);
   }
   for (const auto& [of, times] : divided) {
-    if (times.size() < kTimesLeast || others[of]) continue;
+    if (times.size() < kTimesLeast || others.contains(of)) continue;
     const auto& first = *times.front();
     const auto weights = loss_weights_in(run, first.at.step);
     if (weights == LossWeights::multiplied) continue;
-    if (weights == LossWeights::whole && judgement.findings.empty()) {
-      judgement.findings.push_back(divided_twice(first));
-      judgement.at = first.at;
-    } else if (judgement.remarks.empty()) {
-      judgement.remarks.push_back(divided_twice(first));
-    }
+    add(judgement, weights == LossWeights::whole, divided_twice(first), first.at);
   }
 }
 
@@ -167,12 +176,7 @@ void add_sums(const RecordedRun& run, const std::vector<Ranks>& all, Judgement& 
     if (weights == LossWeights::divided ||
         (first.is_hooked && exchanges_activations(run, first.at.step)))
       continue;
-    if (weights != LossWeights::unknown && judgement.findings.empty()) {
-      judgement.findings.push_back(summed(first));
-      judgement.at = first.at;
-    } else if (weights == LossWeights::unknown && judgement.remarks.empty()) {
-      judgement.remarks.push_back(summed(first));
-    }
+    add(judgement, weights != LossWeights::unknown, summed(first), first.at);
     return;
   }
 }
