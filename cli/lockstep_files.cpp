@@ -34,11 +34,13 @@ int become(const std::string& program, std::vector<std::string> words) {
   return refuse(program + ": cannot be started: " + why, kUsage);
 }
 
-// The program's functions that take the place of libc's are found only before libc's own.
+// The program's functions that take the place of libc's are found only before libc's own. The
+// library finds LibTorch beside the package; _host.py finds it where PyTorch is elsewhere.
 int become_hosted(const std::string& interpreter, const std::filesystem::path& package,
                   const std::vector<std::string>& words) {
   const auto library = (package / "lib" / "liblockstep.so").string();
-  lockstep::put_first("LD_PRELOAD", library);
+  if (std::filesystem::exists(package.parent_path() / "torch" / "lib"))
+    lockstep::put_first("LD_PRELOAD", library);
   setenv("PYTHONHASHSEED", "0", /*overwrite=*/0);  // The same case gives the same history.
   std::vector<std::string> all{interpreter, (package / "_host.py").string(), library};
   all.insert(all.end(), words.begin(), words.end());

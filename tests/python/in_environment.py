@@ -7,6 +7,7 @@ usage: in_environment.py PYTHON [TEST ...]     PYTHON is that environment's, whi
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,20 @@ class Package(unittest.TestCase):
             with self.subTest(case=os.path.basename(case)):
                 status, said, errors = self.lockstep("replay", case, "--subject", "pytorch", "--tier", "sim")
                 self.assertEqual(status, 1, said + errors)
+
+    def test_pytorch_may_lie_in_another_folder_than_the_package(self):
+        found = self.run_there(PYTHON, "-c", "import lockstep, os; print(os.path.dirname(lockstep.__file__))")[1].strip()
+        elsewhere = os.path.join(self.folder, "elsewhere")
+        shutil.copytree(found, os.path.join(elsewhere, "lockstep"))
+        program = self.write("lockstep.py", "import sys; sys.path[0] = sys.argv.pop(1); import lockstep._start; lockstep._start.main()")
+
+        def start(*arguments, **more):
+            return self.run_there(PYTHON, program, elsewhere, *arguments, **more)
+        status, said, errors = start("run", "sampler.partitions_the_dataset", "--cases", "3")
+        self.assertEqual(status, 0, said + errors)
+        status, said, errors = start("launch", "-n", "1", "--", "env", LD_LIBRARY_PATH="/mine")
+        self.assertEqual(status, 0, said + errors)
+        self.assertEqual([line for line in said.splitlines() if " LD_" in line or "LOCKSTEP_HOST" in line], ["[0] LD_LIBRARY_PATH=/mine"])
 
     def test_a_group_after_a_local_one_is_made_but_in_one_release(self):
         program = os.path.join(ROOT, "docs", "findings", "group_after_a_local_one.py")
