@@ -153,7 +153,10 @@ ShardOptions others_of(const Acts& c, int64_t which, int rank) {
       options.seed ^= 1;
       break;
     case 1:
-      options.rank = (rank + 1) % c.world.size;
+      if (c.world.size == 1)
+        options.seed ^= 1;  // There is no other rank.
+      else
+        options.rank = (rank + 1) % c.world.size;
       break;
     case 2:
       flip(options.drop_last);

@@ -2,6 +2,7 @@
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"
 #include "scenarios/catalogue.h"
+#include "scenarios/sampler/acts.h"
 
 #include <gtest/gtest.h>
 
@@ -102,6 +103,19 @@ TEST(SamplerPartitionsTheDataset, TwoSamplesSwappedAreFound) {
     return samples;
   };
   EXPECT_EQ(judged(kCase, swapped).kind, Verdict::Kind::fail);
+}
+
+// The sampler of a `reseed` must refuse the state, in a world of one rank too.
+TEST(SamplerFollowsItsProgram, AnotherSamplerDiffersInAnOption) {
+  for (int size = 1; size <= 3; ++size)
+    for (int rank = 0; rank < size; ++rank)
+      for (int which = 0; which < 7; ++which) {
+        const Acts c{.world = {.size = size}, .acts = {}, .length = 5};
+        auto other = others_of(c, which, rank);
+        if (other.rank == rank) other.rank.reset();
+        EXPECT_NE(other, options_of(c))
+            << "number " << which << " of rank " << rank << " of " << size;
+      }
 }
 
 }  // namespace
