@@ -45,6 +45,40 @@ class Rounding {
   int64_t terms_;
 };
 
+// The sums of a backward pass, by threads of which each sums products in single precision and which
+// then exchange their sums, in `exchanged_bits`, as products are: docs/numerics.md, "Batch
+// normalisation".
+class BackwardSums {
+ public:
+  BackwardSums(const Rounding& rounding, Computing computing, size_t parts)
+      : rounding_(rounding),
+        exchanged_{.precision_bits = computing.exchanged_bits, .exact = false},
+        products_(computing.exchanged_bits, kExchanges),
+        is_narrower_(computing.exchanged_bits < computing.precision_bits),
+        smallest_(static_cast<double>(parts) * kThreads * exchanged_.underflow()) {}
+
+  Rounded products(const Rounded& a, const Rounded& b) const { return products_.times(a, b); }
+
+  // Over the first axis.
+  Rounded of(const Rounded& rows) const {
+    auto sum = rounding_.sum(rows);
+    if (is_narrower_)
+      sum.error += products_.of(most(rows).sum(0) + sum.error, kExchanges) + smallest_;
+    return sum;
+  }
+
+ private:
+  // A block of CUDA's kernels exchanges a sum as often as 512 can be halved, and once more.
+  static constexpr int kThreads = 512;
+  static constexpr int64_t kExchanges = 10;
+
+  Rounding rounding_;
+  Format exchanged_;
+  Rounding products_;
+  bool is_narrower_;
+  double smallest_;  // what all exchanged sums that are too small for the format can lose
+};
+
 // by_channel's way back.
 at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
   return rows.reshape(values.movedim(1, -1).sizes()).movedim(-1, 1);
@@ -146,11 +180,11 @@ Rounded output_of(const BatchNorm& layer, const Rounded& distance, const Rounded
 
 void backward(Normalised& out, const Rows& rows, const std::vector<BatchPart>& parts,
               const Rounded& distance, const Rounded& inverse, const Rounded& scale,
-              const Rounding& rounding, const Rounding& of_sums) {
+              const Rounding& rounding, const BackwardSums& sums) {
   const auto count = static_cast<double>(out.count);
   const auto upstream = given(rows.cotangent);
-  const auto weighted = of_sums.times(upstream, distance);
-  const auto sum = of_sums.sum(upstream), product = of_sums.sum(weighted);
+  const auto weighted = sums.products(upstream, distance);
+  const auto sum = sums.of(upstream), product = sums.of(weighted);
   // g - sum / n - distance inverse^2 product / n, all times inverse weight.
   const auto slope =
       rounding.over(rounding.times(rounding.times(inverse, inverse), product), count);
@@ -163,7 +197,7 @@ void backward(Normalised& out, const Rows& rows, const std::vector<BatchPart>& p
   int64_t first = 0;
   for (const auto own : rows.counts) {
     const auto share = [&](const Rounded& all) {
-      return of_sums.sum({all.value.narrow(0, first, own), all.error.narrow(0, first, own)});
+      return sums.of({all.value.narrow(0, first, own), all.error.narrow(0, first, own)});
     };
     out.weight_gradients.push_back(rounding.times(share(weighted), inverse));
     out.bias_gradients.push_back(share(upstream));
@@ -194,9 +228,8 @@ Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& part
   const auto rows = rows_of(parts);
   if (rows.input.size(0) == 0) return of_no_values(parts);
   const auto part_count = static_cast<int64_t>(parts.size());
-  const auto terms = rows.input.size(0) + part_count + 8;
-  const Rounding rounding(computing.precision_bits, terms);
-  const Rounding of_sums(computing.product_bits, terms);
+  const Rounding rounding(computing.precision_bits, rows.input.size(0) + part_count + 8);
+  const BackwardSums sums(rounding, computing, parts.size());
   const auto spread = spread_of(rows.input, layer.eps, part_count, computing.precision_bits);
   Normalised out{.count = rows.input.size(0),
                  .average = spread.average,
@@ -210,7 +243,7 @@ Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& part
   const auto scale = scale_of(layer, inverse, rounding);
   const auto distance = distances(rows.input, spread.average, rounding);
   out.outputs = by_part(output_of(layer, distance, scale, rounding), rows, parts);
-  backward(out, rows, parts, distance, inverse, scale, rounding, of_sums);
+  backward(out, rows, parts, distance, inverse, scale, rounding, sums);
   return out;
 }
 

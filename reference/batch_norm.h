@@ -41,7 +41,8 @@ at::Tensor by_channel(const at::Tensor& values);
 // The precisions, in bits, of the formats that compute: 24 for float32.
 struct Computing {
   int precision_bits = 24;
-  int product_bits = 24;  // of a gradient times a distance, and of the sums of a backward pass
+  // In a backward pass, of a gradient times a distance, and of the sums that threads exchange.
+  int exchanged_bits = 24;
 };
 
 // Variances are computed from distances, over the batch as a whole or part by part and then merged
@@ -53,7 +54,7 @@ Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& part
 inline Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
                              int precision_bits) {
   return normalised(layer, parts,
-                    Computing{.precision_bits = precision_bits, .product_bits = precision_bits});
+                    Computing{.precision_bits = precision_bits, .exchanged_bits = precision_bits});
 }
 
 // Returns the evaluation of `input`, [samples, channels, ...]: normalised by running statistics,

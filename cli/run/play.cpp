@@ -92,7 +92,10 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, SingleThreaded
       if (job.shard.plays(static_cast<int64_t>(index) + 1))
         options.ranks_most = std::max(options.ranks_most, job.cases.world_size(index));
   }
-  const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
+  int most = std::min(slots, kLanesMost);
+  for (const auto& backend : options.backends)
+    if (backend.worlds_most) most = std::min(most, *backend.worlds_most);
+  const auto lanes = std::clamp<int64_t>(cases, 1, most);
   return forked_lanes(std::move(alone), scenarios_of(all), known.subjects, static_cast<int>(lanes),
                       options);
 }

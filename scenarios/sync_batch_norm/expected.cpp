@@ -15,7 +15,8 @@ namespace {
 using reference::Rounded;
 using reference::Storage;
 
-constexpr const char* kSumsInItsDtype = "sums of a backward pass are in the input's dtype";
+constexpr const char* kExchangedInItsDtype =
+    "sums of a backward pass are exchanged in the input's dtype";
 
 Storage storage_of(at::ScalarType dtype) {
   const auto traits = traits_of(dtype_word(dtype));
@@ -133,11 +134,11 @@ void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
 }
 
 void record_kernels(RankContext& here) {
-  if (here.device().is_cuda()) here.record(kSumsInItsDtype, std::vector<int64_t>{1});
+  if (here.device().is_cuda()) here.record(kExchangedInItsDtype, std::vector<int64_t>{1});
 }
 
 reference::Computing computing_of(const Layer& c) {
-  return {.precision_bits = precision_bits(c.dtype), .product_bits = precision_bits(c.dtype)};
+  return {.precision_bits = precision_bits(c.dtype), .exchanged_bits = precision_bits(c.dtype)};
 }
 
 reference::Computing computing_of(const Layer& c, const History& h) {
@@ -145,8 +146,8 @@ reference::Computing computing_of(const Layer& c, const History& h) {
   for (const auto& rank : h.ranks())
     for (const auto& event : rank.events)
       if (const auto* const seen = std::get_if<Observation>(&event.what);
-          seen && seen->name == kSumsInItsDtype)
-        computing.product_bits = storage_of(dtype_of(c)).precision_bits;
+          seen && seen->name == kExchangedInItsDtype)
+        computing.exchanged_bits = storage_of(dtype_of(c)).precision_bits;
   return computing;
 }
 

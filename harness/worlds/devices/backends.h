@@ -5,6 +5,7 @@
 #include "harness/worlds/devices/devices.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct KnownBackend {
   // The mistake in the request for it, which is no reason to skip; empty: none.
   std::string misuse = "";
   std::shared_ptr<const DeviceBackend> device;  // null: tensors are on the CPU
+  // How many worlds of each size may be kept at once; nothing: as many as the machine has cores
+  // for.
+  std::optional<int> worlds_most = {};
 };
 using KnownBackends = std::vector<KnownBackend>;
 

@@ -18,6 +18,10 @@ std::string why_no_gpu() {
   return "";
 }
 
+// Each rank that is kept holds a context of CUDA's, half a GB of its GPU's memory and more: sixteen
+// kept worlds of each size filled the 80 GB of an H100.
+constexpr int kWorldsMost = 3;
+
 class OnGpu : public DeviceBackend {
  public:
   void before_forks() const override { cuda::load_nccl(); }
@@ -69,11 +73,13 @@ KnownBackends cuda_backends() {
   return {{.name = "gloo_cuda",
            .why_not = why_no_gpu(),
            .misuse = "",
-           .device = std::make_shared<const GlooOfCuda>()},
+           .device = std::make_shared<const GlooOfCuda>(),
+           .worlds_most = kWorldsMost},
           {.name = "nccl",
            .why_not = why_no_gpu(),
            .misuse = "",
-           .device = std::make_shared<const Nccl>()}};
+           .device = std::make_shared<const Nccl>(),
+           .worlds_most = kWorldsMost}};
 }
 
 }  // namespace lockstep
