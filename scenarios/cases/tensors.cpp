@@ -2,7 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <dlfcn.h>
+#include <limits>
 
 namespace lockstep::scenarios {
 
@@ -16,7 +18,23 @@ at::Tensor counted(Counter at, at::IntArrayRef shape, const Value& value) {
   return values;
 }
 
+// Multiples of `divisor` times its rounded reciprocal are off by less than what rounding removes
+// only if the reciprocal is off by less than half of that.
+template <class Float>
+bool share_rounds(int divisor) {
+  const Float reciprocal = 1 / static_cast<Float>(divisor);
+  const Float off = std::fma(reciprocal, static_cast<Float>(divisor), Float{-1});
+  return std::abs(off) > std::numeric_limits<Float>::epsilon() / 4;
+}
+
 }  // namespace
+
+std::string why_shares_round(const WorldSpec& world) {
+  return share_rounds<float>(world.size) || share_rounds<double>(world.size)
+             ? "a multiple of " + std::to_string(world.size) + " times the rounded 1/" +
+                   std::to_string(world.size) + " may not be a whole number"
+             : "";
+}
 
 int precision_bits(Dtype dtype) {
   return std::max(traits_of(dtype).precision_bits, 24);

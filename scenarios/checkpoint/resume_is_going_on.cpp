@@ -234,6 +234,7 @@ Scenario resume_is_going_on() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Resumed& c) { return why_shares_round(c.world); },
       .program = program,
       .checks = {ranks_have_masks_of_their_own, resumed_is_straight, files_are_those_to_keep,
                  each_file_holds_its_step, calls_end_in_time},

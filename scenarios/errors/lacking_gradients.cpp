@@ -9,6 +9,7 @@
 // it. So the reference follows each number on each rank from step to step, by docs/semantics.md 2.5
 // to 2.7; gradients are whole numbers that stay whole.
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/errors/draw.h"
 #include "scenarios/errors/follow.h"
 #include "scenarios/errors/judge.h"
@@ -97,6 +98,7 @@ Scenario lacking_gradients_are_reported() {
       .start = {.world = {.size = 2}, .lacks = {{}}, .sizes = {1, 1}},
       .every = every_small_one,
       .cases = lacking(),
+      .precondition = [](const Erring& c) { return why_shares_round(c.world); },
       .program = run,
       .checks = {every_rank_receives_its_error, ranks_receive_one_error, the_log_has_the_error,
                  gradients_are_as_said},

@@ -13,6 +13,7 @@
 // A rank that does not receive it waits until the deadline, and the check of the endings shows it:
 // ranks leave collectives behind that their peers never issued, so the checks judge endings.
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/errors/draw.h"
 #include "scenarios/errors/judge.h"
 #include "scenarios/errors/run.h"
@@ -72,6 +73,7 @@ Scenario reach_every_rank() {
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
       .every = every_small_one,
       .cases = erring(),
+      .precondition = [](const Erring& c) { return why_shares_round(c.world); },
       .program = run,
       .checks = {every_rank_returns, every_rank_receives_its_error, ranks_receive_one_error,
                  later_calls_fail, the_log_has_the_error, gradients_are_as_said},

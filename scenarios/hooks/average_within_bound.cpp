@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 
 namespace lockstep::scenarios::hooks_average_within_bound {
@@ -31,25 +32,42 @@ bool turns_into_bytes(const Hooked& c) {
   return c.hook.kind == HookKind::quantize;
 }
 
-// Scaling by the rounded 1/W must change no bit of an exact gradient, in every dtype that a case
-// can send.
+reference::Format format_of(const Hooked& c) {
+  return {.precision_bits = std::min(bits_of(sent_dtype(c)), bits_of(c.dtype)),
+          .exact = c.values == Values::exact && !turns_into_bytes(c)};
+}
+
+// Exact gradients are so in what a hook sends, scaled by the rounded 1/W too, and so is each sum.
+std::string why_not_exact(const Hooked& c, int step) {
+  const int divisor = divisor_in(c, step);
+  const auto by_hand = static_cast<float>(divisor);
+  const auto needs_more = "a gradient that is exact needs more bits than a hook sends";
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    std::vector<reference::Rounded> by_rank;
+    const auto narrow = received(c, step, p);
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto own = gradient_of(c, step, rank, p);
+      const auto single = own.to(at::kFloat);
+      if (!at::equal(single * (1.0F / by_hand), single / by_hand))
+        return "scaling by the rounded 1/" + std::to_string(divisor) + " is not exact";
+      by_rank.push_back(reference::given(own.to(at::kDouble)));
+      if (!at::equal(narrow[static_cast<size_t>(rank)], by_rank.back().value)) return needs_more;
+    }
+    reference::Arithmetic arithmetic(format_of(c));
+    arithmetic.average(by_rank);
+    if (arithmetic.units_max() > std::ldexp(1.0, format_of(c).precision_bits)) return needs_more;
+  }
+  return "";
+}
+
 std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind == HookKind::power_sgd) return "PowerSGD does not average";
   if (c.options.skip_all_reduce_unused_params)
     return "what is sent besides gradients is counted without skip_all_reduce_unused_params";
-  if (c.magnitude_log2 > magnitude_log2_max(c))
-    return "gradients of this magnitude have no place in the hook's numbers";
+  if (const auto why = why_too_large(c); !why.empty()) return why;
   if (const auto why = why_not_joined(c); !why.empty()) return why;
-  for (int step = 0; c.values == Values::exact && step < steps_of(c); ++step) {
-    const auto w = static_cast<float>(divisor_in(c, step));
-    for (int rank = 0; rank < c.world.size; ++rank)
-      for (size_t p = 0; p < parameter_count(c); ++p) {
-        const auto own = gradient_of(c, step, rank, p).to(at::kFloat);
-        if (!at::equal(own * (1.0F / w), own / w))
-          return "scaling by the rounded 1/" + std::to_string(divisor_in(c, step)) +
-                 " is not exact";
-      }
-  }
+  for (int step = 0; c.values == Values::exact && step < steps_of(c); ++step)
+    if (const auto why = why_not_exact(c, step); !why.empty()) return why;
   return why_rounded_twice(c);
 }
 
@@ -115,8 +133,7 @@ std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
     for (const auto& each : received(c, step, p)) own.push_back(reference::given(each));
     return own;
   }
-  reference::Format format{.precision_bits = std::min(bits_of(sent_dtype(c)), bits_of(c.dtype)),
-                           .exact = c.values == Values::exact && !turns_into_bytes(c)};
+  const auto format = format_of(c);
   auto average = reference::Arithmetic(format).average(sent(c, step, p, format));
   if (turns_into_bytes(c) && has_its_own_bucket(c, step))
     average.error = average.error + error_of_chunks(c, step, p);

@@ -17,6 +17,11 @@ namespace lockstep::scenarios::hooks {
 namespace {
 
 constexpr int64_t kLargestAverage = 4;  // of exact gradients, before the sum
+constexpr double kLargestFloat16 = 65504;
+
+bool passes_float16(const Hooked& c) {
+  return sent_dtype(c) == Dtype::float16 || c.dtype == Dtype::float16;
+}
 
 int64_t numel(const Size& size) {
   return static_cast<int64_t>(size.rows) * std::max(size.columns, 1);
@@ -127,9 +132,22 @@ int magnitude_log2_max(const Hooked& c) {
   using enum HookKind;
   const bool divides_first = c.hook.kind == all_reduce || c.hook.kind == own_work ||
                              c.hook.kind == noop || compresses(c.hook.kind);
-  const auto sent = sent_dtype(c);
-  if (!divides_first || c.dtype == Dtype::float64 || sent == Dtype::float64) return kAlways;
-  return sent == Dtype::float16 || c.dtype == Dtype::float16 ? kHalf : kSingle;
+  int most = kSingle;
+  if (!divides_first || c.dtype == Dtype::float64 || sent_dtype(c) == Dtype::float64)
+    most = kAlways;
+  else if (passes_float16(c))
+    most = kHalf;
+  if (!c.is_constant || !passes_float16(c)) return most;
+  // The gradients of the last rank, by falling().
+  return std::min(most, std::ilogb(kLargestFloat16 / (16.0 / 15 * c.world.size)));
+}
+
+std::string why_too_large(const Hooked& c) {
+  const bool fits =
+      c.values == Values::exact
+          ? !passes_float16(c) || kLargestAverage * common_multiple(c) <= kLargestFloat16
+          : c.magnitude_log2 <= magnitude_log2_max(c);
+  return fits ? "" : "gradients of this magnitude have no place in the hook's numbers";
 }
 
 bool is_loaded(const Hooked& c) {

@@ -96,6 +96,8 @@ bool has_several_axes(const Size& size);
 
 // The largest `magnitude_log2` of which neither a hook nor the reference exceeds its numbers.
 int magnitude_log2_max(const Hooked& c);
+// Why gradients are larger than a dtype that they pass; empty where they are not.
+std::string why_too_large(const Hooked& c);
 
 // The gradient of a rank in a step, in the dtype and shape of the parameter; zeros where it has no
 // input.

@@ -245,8 +245,7 @@ Findings a_loaded_hook_continues(const Hooked& c, const History& h) {
 
 std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind != HookKind::power_sgd) return "the hook is not PowerSGD";
-  if (c.magnitude_log2 > magnitude_log2_max(c))
-    return "gradients of this magnitude have no place in the hook's numbers";
+  if (const auto why = why_too_large(c); !why.empty()) return why;
   if (const auto why = why_not_joined(c); !why.empty()) return why;
   return why_rounded_twice(c);
 }

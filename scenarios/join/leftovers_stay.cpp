@@ -224,6 +224,7 @@ Scenario leftovers_stay() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Windows& c) { return why_shares_round(c.world); },
       .program = program,
       .checks = {leftovers_stay_and_step_nothing, the_next_pass_averages_leftovers},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Windows>},

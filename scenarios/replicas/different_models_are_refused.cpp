@@ -195,6 +195,7 @@ double average_gradient(const Differing& c, const std::vector<Given>& all, const
 }
 
 Findings is_averaged(const Differing& c, const History& h) {
+  if (!why_shares_round(c.world).empty()) return {};  // What is refused is judged all the same.
   const auto all = trained(c);
   Findings out;
   for (int step = 0; step < kSteps; ++step) {

@@ -316,6 +316,7 @@ Scenario is_one_process() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Loop& c) { return why_shares_round(c.world); },
       .program = program,
       .checks = {one_process_trains, a_step_in_backward_leaves_no_gradient,
                  steps_are_those_of_one_process, passes_are_timed_as_often_as_said,

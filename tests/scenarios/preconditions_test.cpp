@@ -6,6 +6,7 @@
 #include "harness/cases/shrink.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"
 
@@ -28,6 +29,22 @@ TEST(Preconditions, EveryCaseOfAScenarioMeetsIts) {
       ASSERT_EQ(scenario.unmet_precondition(cases[index]), "")
           << scenario.name << " " << cases[index].value.dump();
   }
+}
+
+template <class Float>
+bool some_share_rounds(int ranks) {
+  for (int quotient = 1; quotient < 5'000; ++quotient)
+    if (static_cast<Float>(quotient * ranks) * (1 / static_cast<Float>(ranks)) !=
+        static_cast<Float>(quotient))
+      return true;
+  return false;
+}
+
+TEST(Preconditions, AShareRoundsInTheWorldsThatAreRefused) {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    EXPECT_EQ(why_shares_round({.size = ranks}) != "",
+              some_share_rounds<float>(ranks) || some_share_rounds<double>(ranks))
+        << ranks;
 }
 
 // Shows the failure on cases that a hash chooses, so that searches go everywhere.
