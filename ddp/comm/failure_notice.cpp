@@ -2,9 +2,9 @@
 
 #include "ddp/base/waiting.h"
 #include "ddp/comm/posts.h"
-#include "ddp/comm/tcp_store.h"
 #include "ddp/launcher_report.h"
 #include "ddp/rendezvous/addresses.h"
+#include "ddp/rendezvous/tcp_store.h"
 
 #include <chrono>
 #include <exception>

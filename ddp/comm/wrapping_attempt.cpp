@@ -2,7 +2,7 @@
 
 #include "ddp/base/disagreement.h"
 #include "ddp/base/waiting.h"
-#include "ddp/comm/tcp_store.h"
+#include "ddp/rendezvous/tcp_store.h"
 
 #include <exception>
 #include <utility>

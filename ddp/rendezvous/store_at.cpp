@@ -4,6 +4,7 @@
 #include "ddp/errors.h"
 #include "ddp/rendezvous/addresses.h"
 #include "ddp/rendezvous/listening.h"
+#include "ddp/rendezvous/tcp_store.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -178,7 +179,7 @@ StorePointer open_store(const RendezvousAddress& point, const RankAndSize& posit
   auto store = is_mine ? store_of_rank_zero(point, timeout) : store_of_another(point, timeout);
   const std::string job = point.job.empty() ? "" : point.job + "/";
   const std::string prefix = "lockstep/" + job + "attempt_" + std::to_string(point.attempt);
-  const auto tcp = c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(store);
+  const auto tcp = tcp_store_in(store);
   if (point.agent_runs_store || !tcp) return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
   return c10::make_intrusive<StoreOfRank>(prefix, tcp, position);
 }

@@ -14,6 +14,8 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <deque>
+
 namespace lockstep::accelerator {
 
 namespace {
@@ -147,8 +149,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   return {stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()};
 }
 
+// Never destroyed: tensors may outlive the statics of the program.
 torch::Library& library(const char* name_space, c10::DispatchKey key) {
-  return *new torch::Library(torch::Library::IMPL, name_space, key, __FILE__, __LINE__);
+  static auto& all = *new std::deque<torch::Library>;
+  return all.emplace_back(torch::Library::IMPL, name_space, key, __FILE__, __LINE__);
 }
 
 // Where LibTorch has a composite kernel for all devices it would not use the CPU's kernel; the

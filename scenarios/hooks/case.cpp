@@ -150,6 +150,41 @@ std::string why_too_large(const Hooked& c) {
   return fits ? "" : "gradients of this magnitude have no place in the hook's numbers";
 }
 
+int bits_of(Dtype dtype) {
+  return traits_of(dtype).precision_bits;
+}
+
+bool turns_into_bytes(const Hooked& c) {
+  return c.hook.kind == HookKind::quantize;
+}
+
+reference::Format format_of(const Hooked& c) {
+  return {.precision_bits = std::min(bits_of(sent_dtype(c)), bits_of(c.dtype)),
+          .exact = c.values == Values::exact && !turns_into_bytes(c)};
+}
+
+std::string why_not_exact(const Hooked& c, int step) {
+  const int divisor = divisor_in(c, step);
+  const auto by_hand = static_cast<float>(divisor);
+  const auto needs_more = "a gradient that is exact needs more bits than a hook sends";
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    std::vector<reference::Rounded> by_rank;
+    const auto narrow = received(c, step, p);
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto own = gradient_of(c, step, rank, p);
+      const auto single = own.to(at::kFloat);
+      if (!at::equal(single * (1.0F / by_hand), single / by_hand))
+        return "scaling by the rounded 1/" + std::to_string(divisor) + " is not exact";
+      by_rank.push_back(reference::given(own.to(at::kDouble)));
+      if (!at::equal(narrow[static_cast<size_t>(rank)], by_rank.back().value)) return needs_more;
+    }
+    reference::Arithmetic arithmetic(format_of(c));
+    arithmetic.average(by_rank);
+    if (arithmetic.units_max() > std::ldexp(1.0, format_of(c).precision_bits)) return needs_more;
+  }
+  return "";
+}
+
 bool is_loaded(const Hooked& c) {
   return c.hook.kind == HookKind::power_sgd && c.reload > 0 && c.reload < c.steps;
 }

@@ -5,6 +5,7 @@
 #include "harness/history/history.h"
 #include "harness/verdict/verdict.h"
 #include "harness/worlds/options.h"
+#include "reference/rounding.h"
 #include "scenarios/cases/parameters.h"
 #include "scenarios/cases/words.h"
 
@@ -98,6 +99,16 @@ bool has_several_axes(const Size& size);
 int magnitude_log2_max(const Hooked& c);
 // Why gradients are larger than a dtype that they pass; empty where they are not.
 std::string why_too_large(const Hooked& c);
+
+int bits_of(Dtype dtype);
+bool turns_into_bytes(const Hooked& c);
+
+// The format in which ranks sum what a hook sends.
+reference::Format format_of(const Hooked& c);
+
+// Why exact gradients of a step are not so in what a hook sends, or scaled by the rounded
+// reciprocal of their divisor, or summed; empty where they are.
+std::string why_not_exact(const Hooked& c, int step);
 
 // The gradient of a rank in a step, in the dtype and shape of the parameter; zeros where it has no
 // input.

@@ -150,6 +150,7 @@ TEST(FailureNoticesInAStoreThatIsGone, AskItOnce) {
   notice.begin_forward(1);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(notice.read(notice.count_issue()), std::nullopt);
   EXPECT_EQ(store->asked, 1);
+  EXPECT_EQ(store.use_count(), 1) << "and none holds it afterwards";
 }
 
 }  // namespace

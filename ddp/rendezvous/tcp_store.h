@@ -13,7 +13,9 @@ inline c10::intrusive_ptr<c10d::TCPStore> tcp_store_in(c10::intrusive_ptr<c10d::
   while (auto* const prefix = dynamic_cast<c10d::PrefixStore*>(store.get())) {
     store = prefix->getUnderlyingStore();
   }
-  return c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(store);
+  // c10::dynamic_intrusive_pointer_cast would never let go of a store that is no TCPStore.
+  auto* const tcp = dynamic_cast<c10d::TCPStore*>(store.get());
+  return tcp ? c10::intrusive_ptr<c10d::TCPStore>::reclaim_copy(tcp) : nullptr;
 }
 
 }  // namespace lockstep
