@@ -72,15 +72,15 @@ TEST(CheckReplicasEqual, AreAcceptedWhateverTheirStrides) {
 
 TEST(CheckReplicasEqual, TheFirstElementThatDiffersIsNamedWithItsValues) {
   const auto reports = reports_after([](torch::nn::Module& net, int rank) {
-    if (rank == 1) first_parameter(net).view({-1})[1] = 0.25;
-    if (rank == 2) first_parameter(net).view({-1})[2] = 7;
+    if (rank == 1) first_parameter(net).view({-1})[2] = 7;
+    if (rank == 2) first_parameter(net).view({-1})[1] = 0.25;
   });
   auto net = make_net();
   const bool is_matrix = first_parameter(*net).dim() == 2;
   EXPECT_EQ(reports,
             same(kWorld, "ranks disagree on element " + std::string(is_matrix ? "[0, 1]" : "[1]") +
                              " of parameter '" + first_name(*net) +
-                             "': ranks 0 and 2 have 0.5; rank 1 has 0.25"));
+                             "': ranks 0 and 1 have 0.5; rank 2 has 0.25"));
 }
 
 TEST(CheckReplicasEqual, RankZeroMayBeTheOneThatDiffers) {
