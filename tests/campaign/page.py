@@ -121,7 +121,9 @@ def main():
         text = page([json.loads(run.read_text()) for run in runs])
     except (OSError, ValueError) as error:
         sys.exit(f"page.py: {error}")
-    target.write_text(text)
+    before = target.read_text() if target.exists() else ""
+    _, heading, rest = before.partition("\n## Sanitizers\n")  # Which no campaign measures.
+    target.write_text(text + heading + rest)
 
 
 if __name__ == "__main__":
