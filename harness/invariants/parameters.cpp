@@ -4,6 +4,7 @@
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
+#include "harness/invariants/taken_gradients.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -27,26 +28,6 @@ size_t differing_in(const Row& row) {
 // A rank that came to the row's moment would have recorded parameters that changed there.
 bool came_to(const Rank& rank, const Moment& at) {
   return rank.history.last.step > at.step;
-}
-
-// Says what each rank did to its own gradients before an update that left a model unlike; empty
-// where the update took those that the ranks had averaged.
-std::string how_gradients_parted(const RecordedRun& run, const Row& row) {
-  const auto last_in_step = [&](const char* role) {
-    std::optional<Row> last;
-    for (auto& each : rows_of(run, role))
-      if (each.of == row.of && each.at.step == row.at.step) last = std::move(each);
-    return last;
-  };
-  const auto taken = last_in_step("taken"), averaged = last_in_step("gradients");
-  if (row.at.phase != "update" || !taken || !difference_in(*taken, "")) return "";
-  if (!averaged)
-    return ": the update took gradients of this step before a backward had averaged them, or that "
-           "no backward() computed: a step within the backward, or torch.autograd.grad";
-  if (!averaged->is_whole() || difference_in(*averaged, "")) return "";
-  return ": the ranks had the same gradients after the backward, and others as the update took "
-         "them: "
-         "each changed its own, by clipping, by the scale of a GradScaler, or by hand";
 }
 
 // Parameters change in a forward where a program loads, swaps or moves them. A rank records them
@@ -148,7 +129,7 @@ class Replicas {
           "same, a teacher or an average of weights say";
     } else if (finding->pattern != "other_shape" && !is_frozen_) {
       finding->details += unknown_to_the_wrapper(run_, row);
-      finding->diagnosis += how_gradients_parted(run_, row);
+      add_how_gradients_parted(run_, row, *finding);
     }
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(

@@ -129,6 +129,44 @@ TEST(Replicas, CompareParametersThatAreAveragedByHand) {
   EXPECT_EQ(judgement.findings.front().where, "step 1, update, w1");
 }
 
+// The gradients that one rank's update took in step 1, whose norms are `factors` times those of the
+// backward.
+RecordedRun updated_with_others(std::vector<double> factors) {
+  auto run = right_run();
+  auto& rank = run.ranks[1];
+  auto taken = nth<Digests>(rank, 1, "gradients");
+  auto list = *taken.list;
+  list.role = "taken";
+  taken.list = std::make_shared<const TensorList>(list);
+  for (size_t at = 0; at < factors.size(); ++at)
+    taken.values[at] = {900, taken.values[at].norm * factors[at]};
+  const auto update = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& is) {
+    return is.at.step == 1 && is.at.phase == "update";
+  });
+  rank.records.insert(update, {{1, "update"}, taken});
+  for (int n = 2; n <= kSteps; ++n) nth<Digests>(rank, n, "parameters").values[0].bits += 100;
+  return run;
+}
+
+TEST(Replicas, SayWithWhichGradientsEachRankUpdatedWhereOneChangedItsOwn) {
+  const auto diagnosis = [](std::vector<double> factors) {
+    const auto judgement = parameters_are_the_same(updated_with_others(std::move(factors)));
+    return judgement.findings.empty() ? "" : judgement.findings.front().diagnosis;
+  };
+  EXPECT_NE(diagnosis({2, 2}).find("rank 0 has those of the backward, rank 1 has 2 times those"),
+            std::string::npos);
+  for (const auto& other : {std::vector<double>{2, 3}, {1, 1}})
+    EXPECT_NE(diagnosis(other).find("rank 0 has those of the backward, rank 1 has others"),
+              std::string::npos);
+  auto same = updated_with_others({2, 2});  // the update alone parts the ranks
+  std::erase_if(same.ranks[1].records, [](const Record& record) {
+    const auto* is = std::get_if<Digests>(&record.what);
+    return is && is->list->role == "taken";
+  });
+  EXPECT_EQ(parameters_are_the_same(same).findings.front().diagnosis.find("gradients"),
+            std::string::npos);
+}
+
 TEST(Replicas, AreNoPassWhereNoParametersWereCompared) {
   auto run = right_run();
   for (auto& rank : run.ranks)

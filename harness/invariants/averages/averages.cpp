@@ -4,6 +4,7 @@
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
+#include "harness/invariants/taken_gradients.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/trace.h"
 
@@ -29,21 +30,6 @@ double elements_summed(const Rank& rank, int step) {
         (event.at.phase == "backward" || event.at.phase == "update"))
       elements += static_cast<double>(is->elements);
   return elements;
-}
-
-// The factor by which all tensors of an update are larger than after the backward before; 0 where
-// they have no such factor.
-double factor_between(const Digests& before, const Digests& after) {
-  double factor = 0;
-  if (before.values.size() != after.values.size()) return 0;
-  for (size_t tensor = 0; tensor < before.values.size(); ++tensor) {
-    const auto &from = before.values[tensor], &to = after.values[tensor];
-    if (!(from.norm > 0)) continue;
-    const double here = to.norm / from.norm;
-    if (!(std::abs(here - (factor == 0 ? here : factor)) <= 1e-3 * here)) return 0;
-    factor = here;
-  }
-  return factor;
 }
 
 // An update from averages that an all-reduce has summed over the ranks once more.
