@@ -28,7 +28,7 @@ struct Settings {
   static constexpr auto fields() {
     return std::tuple{field("world", &Settings::world, between(2, 8)),
                       field("steps", &Settings::steps, between(2, 6)),
-                      field("rank", &Settings::rank, between(0, 1))};
+                      field("rank", &Settings::rank, between(0, 7))};
   }
 };
 using HangCase = Staged<Settings>;
@@ -208,6 +208,12 @@ Demo demonstration() {
        .mistakes = {{kSkips, "one rank leaves out the all-reduce of a step"},
                     {kOneMore, "one rank issues one all-reduce more at the end"},
                     {kOtherSize, "one rank all-reduces two numbers in a step"}},
+       .refusal =
+           [](const Settings& s) {
+             return s.rank < s.world ? std::string()
+                                     : "rank " + std::to_string(s.rank) +
+                                           " is no rank of a world of " + std::to_string(s.world);
+           },
        .program = program,
        .checks = {sums_are_those_of_the_step, the_others_wait},
        .show = show,

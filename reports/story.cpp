@@ -54,6 +54,15 @@ std::vector<std::string> evidence_of(const Failure& failure) {
   return lines;
 }
 
+bool is_recorded(const Result& result) {
+  return result.setting.tier == "recorded";
+}
+
+// Whether `explain` says more of the result than its story.
+bool has_explanation(const Result& result) {
+  return result.failure || is_recorded(result);
+}
+
 std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {
   const Failure& failure = *result.failure;
   std::vector<std::string> lines;
@@ -114,7 +123,7 @@ std::vector<std::string> remark_lines(const Finding& remark, const Style& style)
 
 // How the ranks ended, where that and no check fails the result; else empty.
 std::string ending_text(const Result& result) {
-  if (result.claim.empty() || result.setting.tier == "recorded") return "";
+  if (result.claim.empty() || is_recorded(result)) return "";
   if (result.kind == Result::Kind::crash) return "it crashed: ";
   if (result.kind == Result::Kind::hang) return "it hung: ";
   return result.kind == Result::Kind::leak ? "it left something behind: " : "";
@@ -168,7 +177,7 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   for (const auto& line : more_lines(result)) lines.push_back("  " + line);
   if (result.failure)
     append(lines, where_to_go_on(result, program));
-  else if (result.setting.tier == "recorded")
+  else if (has_explanation(result))
     append(lines, labelled("read", {read_command(result, program)}));
   return lines;
 }
@@ -222,8 +231,7 @@ StoryParts story_parts(const Result& result, const std::string& program) {
                    .plainly = plain_words(result),
                    .more = more_lines(result),
                    .replay = replay_command(result, program),
-                   .read = read_command(result, program)};
-  if (const auto* finding = first_finding(result)) parts.shown = shown_below(*finding);
+                   .read = has_explanation(result) ? read_command(result, program) : ""};
   if (!result.failure) return parts;
   parts.smallest_case = case_lines(*result.failure);
   append(parts.smallest_case, archived_line(result));

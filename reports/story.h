@@ -30,9 +30,8 @@ struct StoryParts {
   std::string rule, diagnosis, count;
   std::vector<std::string> plainly;        // the program, and what usually goes wrong there
   std::vector<std::string> smallest_case;  // with what does not matter marked
-  std::vector<std::string> shown;          // the first divergence, or who waits for whom
   std::vector<std::string> more;           // what else is wrong
-  std::string replay, read, logs;          // commands, and a folder
+  std::string replay, read, logs;          // commands, and a folder; empty: there is none
   std::vector<std::string> evidence;       // call sites, the stack and the last lines of a rank
 };
 StoryParts story_parts(const Result& result, const std::string& program);

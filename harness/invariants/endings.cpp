@@ -214,9 +214,9 @@ Details how_ranks_ended(const RecordedRun& run) {
   constexpr size_t kMost = 12;
   Details details{"how the ranks ended:"};
   for (size_t rank = 0; rank < std::min(run.ranks.size(), kMost); ++rank)
-    details.push_back(rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]));
+    details.push_back("  " + rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]));
   if (run.ranks.size() > kMost)
-    details.push_back("and " + counted(run.ranks.size() - kMost, "rank") + " more");
+    details.push_back("  and " + counted(run.ranks.size() - kMost, "rank") + " more");
   return details;
 }
 

@@ -17,7 +17,7 @@ std::optional<Row> last_in_step(const RecordedRun& run, const char* role, const 
   return last;
 }
 
-// What an update took, of gradients that were `before` behind the backward.
+// Names what an update took, of gradients that were `before` behind the backward.
 std::string taken_text(const Digests& before, const Digests& after) {
   bool is_same = before.values.size() == after.values.size();
   for (size_t at = 0; is_same && at < before.values.size(); ++at)

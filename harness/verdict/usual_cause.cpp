@@ -181,6 +181,8 @@ constexpr Known kByException[] = {
     {"Expected to have finished reduction",
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
+    {"was ended by SIGKILL",
+     "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
 };
 
 std::string found(std::span<const Known> table, const auto& fits) {

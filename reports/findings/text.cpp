@@ -26,13 +26,9 @@ std::string behind(const Table::Row& row) {
 // The rows below the headings, where there are any, as the style shows them.
 std::vector<Cells> cells_of(const Table& table, const Style& style) {
   std::vector<Cells> rows(1);
-  bool has_headings = false;
-  for (const auto& column : table.columns) {
-    rows[0].push_back(column.heading);
-    has_headings = has_headings || !column.heading.empty();
-  }
+  for (const auto& column : table.columns) rows[0].push_back(column.heading);
   rows[0].push_back(table.heading_of_remarks);
-  if (!has_headings) rows.clear();
+  if (!has_headings(table)) rows.clear();
   for (const auto& row : table.rows) {
     auto& cells = rows.emplace_back();
     for (const auto& cell : row.cells) cells.push_back(cell.text);
@@ -50,12 +46,26 @@ size_t width_of(const std::vector<std::string>& lines) {
   return widest;
 }
 
-// The columns in the order in which a narrow terminal loses them, the ranks' last and that of the
-// names never: what a rank holds is the finding, and all else is said about it.
+// True if the ranks that hold what this one does are fewer than half of them, in some row.
+bool is_unlike_most(const Table& table, size_t column) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [&](const Table::Row& row) {
+    size_t ranks = 0, alike = 0;
+    for (size_t other = 0; other < std::min(table.columns.size(), row.cells.size()); ++other)
+      if (table.columns[other].rank >= 0) {
+        ++ranks;
+        alike += column < row.cells.size() && row.cells[other].text == row.cells[column].text;
+      }
+    return 2 * alike < ranks;
+  });
+}
+
+// The columns in the order in which a narrow terminal loses them, the ranks' last, of these one
+// that is unlike most, and that of the names never: what a rank holds is the finding, and all else
+// is said about it.
 std::vector<size_t> as_they_go(const Table& table) {
   const auto importance = [&](size_t column) {
     const auto& is = table.columns[column];
-    if (is.rank >= 0) return 2;
+    if (is.rank >= 0) return is_unlike_most(table, column) ? 3 : 2;
     return is.holds == Table::Holds::measure ? 0 : 1;
   };
   std::vector<size_t> out;
@@ -88,6 +98,11 @@ std::string left_out_text(const Cells& headings, std::vector<size_t> columns) {
 }
 
 }  // namespace
+
+bool has_headings(const Table& table) {
+  return std::any_of(table.columns.begin(), table.columns.end(),
+                     [](const auto& column) { return !column.heading.empty(); });
+}
 
 std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>& lines) {
   const size_t columns = lines.empty() ? 0 : lines.front().size();
@@ -150,7 +165,9 @@ std::vector<std::string> shown_below(const Finding& finding, const Style& style)
       append(lines, lines_of(*table, style, kIndent));
       is_below_a_table = true;
     } else {
-      lines.push_back((is_below_a_table ? "    " : "  ") + std::get<std::string>(detail));
+      const auto& sentence = std::get<std::string>(detail);
+      if (sentence.ends_with(':')) is_below_a_table = false;  // the heading of what is below it
+      lines.push_back((is_below_a_table ? "    " : "  ") + sentence);
     }
   return lines;
 }

@@ -11,6 +11,8 @@ namespace lockstep::reports {
 // have fewer cells than the first. No line ends in a blank.
 std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>& lines);
 
+bool has_headings(const Table& table);
+
 // A table under its headings, behind `indent` blanks. Where the style's columns are too few it
 // loses whole columns, marks where and names what is left out.
 std::vector<std::string> lines_of(const Table& table, const Style& style = {}, size_t indent = 0);

@@ -1,5 +1,6 @@
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
+#include "reports/findings/text.h"
 #include "reports/pages/parts.h"
 #include "reports/pages/shown_case.h"
 #include "reports/pictures/page_parts.h"
@@ -8,6 +9,7 @@
 #include "reports/style.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::reports {
 
@@ -39,6 +41,26 @@ void add_part(Markup& html, const std::string& heading, const std::vector<std::s
   if (lines.empty()) return;
   html.element("h4", {}, heading);
   add_lines(html, lines, heading + ": " + name);
+}
+
+// Adds the lines below the diagnosis: sentences wrap, and a table keeps its columns.
+void add_shown(Markup& html, const Finding& finding, const std::string& name) {
+  if (finding.details.empty()) return;
+  html.element("h4", {}, name.substr(0, name.find(':')));
+  std::vector<std::string> sentences;
+  const auto add_sentences = [&] {
+    if (!sentences.empty()) add_lines(html, std::exchange(sentences, {}), name);
+  };
+  for (const auto& detail : finding.details) {
+    const auto* table = std::get_if<Table>(&detail);
+    if (table && has_headings(*table)) {
+      add_sentences();
+      add_lines(html, lines_of(*table), name, Layout::columns);
+    } else {
+      for (auto& line : lines_of(Details{detail})) sentences.push_back(std::move(line));
+    }
+  }
+  add_sentences();
 }
 
 std::string heading_of_shown(const Result& result) {
@@ -77,13 +99,14 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
     html.element("p", {{"class", "quiet"}},
                  "No history of this case was kept: the pictures show what the finding says.");
   add_part(html, "The smallest case", parts.smallest_case, name);
-  add_part(html, heading_of_shown(result), parts.shown, name);
+  if (!result.worst.findings.empty())
+    add_shown(html, result.worst.findings.front(), heading_of_shown(result) + ": " + name);
   for (const auto& line : parts.more) html.element("p", {}, line);
   if (!parts.replay.empty()) {
     html.element("h4", {}, "Run it again");
     add_command(html, parts.replay, "replay " + name);
   }
-  if (result.failure) {
+  if (!parts.read.empty()) {
     html.element("h4", {}, "Read on");
     add_command(html, parts.read, "explain " + name);
     if (!parts.logs.empty()) html.element("p", {}, "The output of its ranks: " + parts.logs);

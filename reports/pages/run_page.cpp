@@ -7,6 +7,8 @@
 #include "reports/run_text.h"
 #include "reports/style.h"
 
+#include <utility>
+
 namespace lockstep::reports {
 
 namespace {
@@ -24,7 +26,7 @@ h3 { font-size: 1rem; } h4 { font-size: .95rem; margin-bottom: .25rem; }
 .rule { font-size: 1.15rem; font-weight: 600; margin-bottom: 0; } .quiet, .claim { color: var(--axis); }
 .claim { display: block; font-weight: 400; max-width: 34rem; white-space: normal; min-width: 12rem; }
 :is(#environment, #faults, #slowest, #list) :is(td, th) { text-align: left; }
-pre { border: 1px solid var(--faint); padding: .5rem; } .command pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+pre { border: 1px solid var(--faint); padding: .5rem; } #list th { white-space: nowrap; }
 #results td, #results th { vertical-align: top; text-align: left; }
 td.fail, td.hang, td.crash, td.leak, td.flaky { border: 3px solid var(--rank3); }
 td.inconclusive { border: 3px dashed var(--rank1); } td.skip { border-style: dotted; }
@@ -55,6 +57,18 @@ void add_not_checked(Markup& html, const Run& run) {
   html.close();
 }
 
+// Adds what is true of results that hold, and mostly done on purpose.
+void add_remarks(Markup& html, const Run& run) {
+  bool any = false;
+  for (const auto& result : run.results)
+    for (const auto& remark : result.remarks) {
+      if (!std::exchange(any, true))
+        html.element("h3", {}, "Remarks").open("ul", {{"id", "remarks"}});
+      html.element("li", {}, result.scenario + ": " + remark.diagnosis);
+    }
+  if (any) html.close();
+}
+
 void add_verdict(Markup& html, const RunPage& page) {
   const auto& run = page.run;
   int64_t judged = 0;
@@ -68,6 +82,7 @@ void add_verdict(Markup& html, const RunPage& page) {
                counted(judged, "case"));
   html.text(" judged in " + seconds(run.took) + " s.").close();
   add_list_of_failures(html, page);
+  add_remarks(html, run);
   add_not_checked(html, run);
   html.element("p", {},
                "Lockstep " + run.version + " · LibTorch " + run.libtorch +

@@ -19,7 +19,7 @@ void add_body(Markup& html, const PageRun& run, int& number, const char* heading
   if (!run.story.empty()) {
     const auto name = "What the checks say" + (run.name.empty() ? "" : ": " + run.name);
     html.open("section").element(heading, {}, "What the checks say");
-    add_lines(html, run.story, name);
+    add_lines(html, run.story, name, Layout::columns);
     html.close();
   }
   html.open("p").text("Again: ").element("code", {}, run.command).close();

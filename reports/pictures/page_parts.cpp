@@ -21,7 +21,7 @@ h1 { font-size: 1.1rem; } h2 { font-size: 1.1rem; margin-bottom: .25rem; }
 .finding { font-size: 1.35rem; font-weight: 600; }
 figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
 .scroll { overflow-x: auto; } .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--rank0); }
-pre, code { font: 14px/1.45 ui-monospace, monospace; } pre { overflow-x: auto; }
+pre, code { font: 14px/1.45 ui-monospace, monospace; } pre { overflow-wrap: anywhere; white-space: pre-wrap; } pre.columns { overflow-x: auto; white-space: pre; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { overflow-wrap: normal; border: 1px solid var(--faint); padding: .15rem .5rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
@@ -54,7 +54,7 @@ a { color: var(--ink); }
 @media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; } }
 @media print { body { max-width: none; } details > * { display: block; } .scroll { overflow: visible; }
   details::details-content { display: block; content-visibility: visible; } .controls, button { display: none; }
-  table { font-size: .75rem; } th, td { overflow-wrap: anywhere; padding: .1rem .2rem; }
+  table { font-size: .75rem; } pre.columns { font-size: .7rem; white-space: pre-wrap; } th, td { overflow-wrap: anywhere; padding: .1rem .2rem; }
   [hidden] { display: revert; } article { break-inside: avoid-page; } h2, h3, h4 { break-after: avoid-page; } }
 )css";
 
@@ -189,9 +189,11 @@ void open_scrolling(Markup& html, const std::string& name) {
             {{"class", "scroll"}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", name}});
 }
 
-void add_lines(Markup& html, const std::vector<std::string>& lines, const std::string& name) {
-  html.element("pre", {{"tabindex", "0"}, {"role", "group"}, {"aria-label", name}},
-               joined(lines, "\n"));
+void add_lines(Markup& html, const std::vector<std::string>& lines, const std::string& name,
+               Layout layout) {
+  Markup::Attributes attributes{{"tabindex", "0"}, {"role", "group"}, {"aria-label", name}};
+  if (layout == Layout::columns) attributes.emplace_back("class", "columns");
+  html.element("pre", attributes, joined(lines, "\n"));
 }
 
 void add_pictures(Markup& html, const std::vector<Picture>& pictures, int& number,

@@ -25,7 +25,9 @@ void add_table(Markup& html, const DataTable& table);
 void open_scrolling(Markup& html, const std::string& name);
 
 // Text as a terminal shows it.
-void add_lines(Markup& html, const std::vector<std::string>& lines, const std::string& name);
+enum class Layout { wrapped, columns };
+void add_lines(Markup& html, const std::vector<std::string>& lines, const std::string& name,
+               Layout layout = Layout::wrapped);
 
 // Pictures below headings ("h2"), each with its caption, its key and its numbers. Each is drawn
 // once for every room that changes it. `number` counts the drawings of a page.

@@ -56,6 +56,18 @@ DRAWINGS = """Array.from(document.querySelectorAll('svg')).filter(svg => svg.che
 })"""
 
 
+# The beginnings of texts that are wider than their places, of which only a table may be, which a screen scrolls.
+CUT = """print => Array.from(document.querySelectorAll('pre')).filter(pre => pre.checkVisibility())
+  .filter(pre => pre.scrollWidth > pre.clientWidth + 1 && (print || !pre.classList.contains('columns')))
+  .map(pre => pre.textContent.trim().slice(0, 80))"""
+# The words of tables that stand on several lines.
+BROKEN = """Array.from(document.querySelectorAll('#list th')).filter(cell => cell.checkVisibility()).filter(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return range.getClientRects().length > 1;
+}).map(cell => cell.textContent)"""
+
+
 class Text(html.parser.HTMLParser):
     """The text of a page as it was written, without scripts and styles."""
 
@@ -119,6 +131,8 @@ class PageCase(ProgramCase):
                     page.emulate_media(media="print")
                 self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, "it scrolls sideways")
                 self.assert_pictures_fit(page)
+                self.assertEqual(page.evaluate(CUT, width == PAPER), [])
+                self.assertEqual(page.evaluate(BROKEN), [])
                 self.assertEqual(wrong, [])
             page.context.close()
 

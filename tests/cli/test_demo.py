@@ -124,7 +124,7 @@ class Talking(DemoCase):
             ["sampler", "--wrong", "set_epoch"], ["sampler", "--open"], ["sampler", "--html", "no/such/x"],
             ["sampler", "--tier", "launched"], ["sampler", "--tier", "sim,cold"], ["sampler", "--subject", "pytroch"],
             ["all"], ["all", "--html", "x", "--wrong", "y"], ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"],
-            ["faults", "--set", "samples=[2,1]"])))
+            ["faults", "--set", "samples=[2,1]"], ["hang", "--set", "world=3", "--set", "rank=3"])))
 
 
 class Pages(DemoCase):

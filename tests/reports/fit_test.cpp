@@ -41,6 +41,18 @@ TEST(Fit, RanksAreTheLastColumnsToGo) {
                    "      ULP, ratio, ranks", "      agree"}));
 }
 
+TEST(Fit, OfTheRanksThatIsTheLastToGoWhichHoldsWhatFewDo) {
+  Table ladder{{{"collective"}}, {{{{"#1 broadcast"}}}}};
+  for (int rank = 0; rank < 4; ++rank) {
+    ladder.columns.push_back(
+        {"rank " + std::to_string(rank), Table::Holds::value, rank});
+    ladder.rows[0].cells.push_back({rank == 3 ? "missing" : "waits"});
+  }
+  EXPECT_EQ(lines_of(ladder, {.columns = 36}),
+            (Lines{"collective    rank 0   rank 3  …", "#1 broadcast   waits  missing  …",
+                   "… 2 columns left out: rank 1, rank 2"}));
+}
+
 TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {
   EXPECT_EQ(
       fitted({R"(  case   {"a":[1,2],"b":"x,\",y","c":{"d":1}})"}, {.columns = 24}),

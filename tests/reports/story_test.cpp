@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lockstep::reports {
 namespace {
 
@@ -51,6 +53,18 @@ TEST(Story, AFurtherMistakeOfTheDrawnCaseTakesThePlaceOfConsequences) {
   EXPECT_EQ(story_parts(result, "./lockstep").more,
             std::vector<std::string>{"a further mistake, in the case as drawn, at step 2, after: "
                                      "buffer0: the rank's own buffers"});
+}
+
+TEST(Story, AHeadingBelowATableIsNoNoteOnIt) {
+  auto result = samples::failing();
+  const Table ladder{{{"collective"}, {"rank 0"}}, {{{{"#1"}, {"waits"}}}}};
+  result.worst.findings.front().details = {ladder, "note: the ranks differ",
+                                           "how the ranks ended:", "  rank 0 threw"};
+  const auto lines = story(result, "./lockstep");
+  const auto note = std::find(lines.begin(), lines.end(), "    note: the ranks differ");
+  ASSERT_LT(note, lines.end() - 2);
+  EXPECT_EQ(note[1], "  how the ranks ended:");
+  EXPECT_EQ(note[2], "    rank 0 threw");
 }
 
 TEST(Story, WhatWasWrongBeforeABadEndingIsSaidWithItsCause) {

@@ -1,5 +1,6 @@
 #include "reports/pages/run_page.h"
 
+#include "reports/findings/text.h"
 #include "reports/pages/parts.h"
 #include "reports/story.h"
 #include "tests/reports/samples.h"
@@ -75,9 +76,25 @@ TEST(RunPage, HasAllPartsOfEveryStory) {
     const auto parts = story_parts(result, run.program);
     for (const auto& part : {parts.rule, parts.diagnosis, parts.replay, parts.read, parts.logs})
       EXPECT_NE(text.find(part), std::string::npos) << part;
-    for (const auto& lines : {parts.smallest_case, parts.shown, parts.evidence})
+    const auto shown = result.worst.findings.empty()
+                           ? std::vector<std::string>()
+                           : lines_of(result.worst.findings.front().details);
+    for (const auto& lines : {parts.smallest_case, shown, parts.evidence})
       for (const auto& line : lines) EXPECT_NE(text.find(line), std::string::npos) << line;
   }
+}
+
+TEST(RunPage, OfARecordedRunSaysWhereToReadOnAndWhatIsRemarkedOnResultsThatHold) {
+  auto failed = of_kind(Result::Kind::fail), held = passing();
+  failed.failure.reset();
+  failed.setting.tier = held.setting.tier = "recorded";
+  held.remarks = {{"", "one_seed", "", "all ranks draw the same numbers"}};
+  const auto document = parsed(run_page({.run = run_of({failed, held})}));
+  EXPECT_EQ(count(document, "//article//h4[text()='Read on']"), 1U);
+  EXPECT_NE(text_of(document.select_node("//ul[@id='remarks']").node())
+                .find(held.scenario + ": all ranks draw the same numbers"),
+            std::string::npos);
+  EXPECT_EQ(count(parsed(run_page({.run = every_kind()})), "//ul[@id='remarks']"), 0U);
 }
 
 TEST(RunPage, OpensTheFailuresPictureAndNumbersEachOnce) {
