@@ -68,7 +68,7 @@ std::vector<Word> words_of(const std::string& text, size_t columns) {
   std::vector<Word> words;
   for (const auto& word : split(text, ' ')) {
     words.push_back({word});
-    if (!word.starts_with('{') || width(word) <= columns) continue;
+    if (!(word.starts_with('{') || word.starts_with('[')) || width(word) <= columns) continue;
     words.back().text.clear();
     bool is_in_string = false;
     for (size_t at = 0; at < word.size(); ++at) {

@@ -57,6 +57,8 @@ TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {
   EXPECT_EQ(
       fitted({R"(  case   {"a":[1,2],"b":"x,\",y","c":{"d":1}})"}, {.columns = 24}),
       (Lines{R"(  case   {"a":[1,2],)", R"(         "b":"x,\",y",)", R"(         "c":{"d":1}})"}));
+  EXPECT_EQ(fitted({R"(  drawn  ["float32","float64","int64"])"}, {.columns = 24}),
+            (Lines{R"(  drawn  ["float32",)", R"(         "float64",)", R"(         "int64"])"}));
 }
 
 TEST(Fit, AWordTooWideForItsLabelStandsBelow) {
