@@ -1,5 +1,6 @@
 // Judges whether all ranks issue the same collectives in the same order.
 #include "harness/base/text.h"
+#include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/divided.h"
@@ -178,7 +179,8 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
                                      [](const Rank& rank) { return issued_by(rank) > 0; });
   if (text.empty() && !is_in_all) return {.why_not = "not every rank recorded a collective"};
   if (text.empty()) return judgement;
-  auto details = ladder(history);
+  auto details = uneven_batches(run);
+  details += ladder(history);
   details += wavefront(history);
   details += how_ranks_ended(run);
   judgement.findings.push_back({"", pattern, "", text, std::move(details)});

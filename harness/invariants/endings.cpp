@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
+#include "harness/invariants/data/uneven_batches.h"
 #include "harness/verdict/trace.h"
 #include "harness/verdict/usual_cause.h"
 
@@ -249,7 +250,8 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
     return judgement;
   }
   if (const auto* failed = first_that_failed(run)) {
-    auto details = known_cause(*failed);
+    auto details = gave_up_waiting(*failed) ? uneven_batches(run) : Details();
+    if (details.empty()) details = known_cause(*failed);
     details += how_ranks_ended(run);
     judgement.findings.push_back(
         {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),

@@ -1,5 +1,6 @@
 // Judges whether all ranks make the same backwards and updates.
 #include "harness/base/text.h"
+#include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/verdict/ladders.h"
@@ -61,6 +62,7 @@ std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& ru
     const auto place = "step " + std::to_string(here.at.step);
     auto causes = skipped_update(run.ranks.front(), here.at);
     causes += skipped_update(other, here.at);
+    if (causes.empty()) causes = uneven_batches(run);
     found = {Finding{"", is_skipped ? "skipped_update" : "other_order", place,
                      "in " + place + " " + rank_text(run.ranks.front()) + " made " + here.what +
                          ", and " + rank_text(other) + " " + there.what +
@@ -100,12 +102,14 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
     if (rank.history.ending.kind != Ending::Kind::returned) continue;
     for (const auto& other : run.ranks)
       if (progress(rank) < progress(other)) {
+        auto details = uneven_batches(run);
+        details += how_ranks_ended(run);
         judgement.findings.push_back(
             {"", "stopped_early", rank_text(rank),
              rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
                  rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
                  ", " + other.history.last.phase,
-             how_ranks_ended(run)});
+             std::move(details)});
         judgement.at = rank.history.last;
         return judgement;
       }

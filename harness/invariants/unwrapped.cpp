@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/recorded/passes.h"
 #include "harness/verdict/trace.h"
 
@@ -255,10 +256,11 @@ bool averages_unseen(const RecordedRun& run) {
 std::optional<Finding> never_averaged(const RecordedRun& run) {
   const auto& rank = run.ranks.front();
   const bool any_wrapped = wraps_a_model(rank);
+  const auto averaged_later = averaged_between_updates(run);
   for (const auto& [of, is] : unwrapped_in(rank)) {
     const bool is_seen =
         2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
-    if (is.gradients == 0 || is_seen) continue;
+    if (is.gradients == 0 || is_seen || averaged_later.contains(of)) continue;
     if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
     return Finding{
         "", "nobody_averaged", of,

@@ -157,13 +157,13 @@ std::string mode_text(const Fact& backward) {
          (trains ? "evaluation mode" : "training mode");
 }
 
-// The kinds of layers of which a model has other numbers on other ranks.
-std::optional<Found> other_layers(const RecordedRun& run) {
+// The kinds of layers, or their settings, of which a model has other numbers on other ranks.
+std::optional<Found> other_layers(const RecordedRun& run, const char* field) {
   std::map<std::string, std::map<std::string, std::vector<std::string>>> all;  // by model and kind
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records) {
       const auto* model = model_in(record);
-      const auto layers = model ? model->values.find("layers") : Json::const_iterator();
+      const auto layers = model ? model->values.find(field) : Json::const_iterator();
       if (!model || layers == model->values.end() || !layers->is_object()) continue;
       for (const auto& [kind, count] : layers->items()) {
         auto& counts = all[model->name][one_line(kind)];
@@ -271,7 +271,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     if (auto is = update_from_own_gradients(rank, agreement); is && judgement.findings.empty())
       found(std::move(is->finding), is->at);
   if (auto is = other_mode(run)) found(std::move(is->finding), is->at);
-  if (auto is = other_layers(run)) found(std::move(is->finding), is->at);
+  for (const auto* field : {"layers", "settings"})
+    if (auto is = other_layers(run, field)) found(std::move(is->finding), is->at);
   judgement.remarks = converted_in_part(run);
   if (auto finding = never_averaged(run); finding && judgement.findings.empty())
     judgement.findings.push_back(std::move(*finding));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace lockstep::recorded {
@@ -20,6 +21,17 @@ struct Part {
   double weight = 1;  // of the whole in the loss; NaN where it is unknown
   double of_a_term() const { return terms > 0 ? weight / static_cast<double>(terms) : weight; }
 };
+
+// A digest of the weights that the rank's losses give to classes; one a backward that has any.
+std::vector<std::pair<Moment, std::string>> classes_of(const Rank& rank) {
+  std::vector<std::pair<Moment, std::string>> all;
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name == "terms" && !fact->text("classes").empty() &&
+        (all.empty() || comes_before(all.back().first, record.at)))
+      all.emplace_back(record.at, fact->text("classes"));
+  return all;
+}
 
 struct Backward {
   Moment at;
@@ -137,6 +149,26 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
   if (any_divided) return LossWeights::divided;
   if (!any || !all_whole) return LossWeights::unknown;
   return all_multiplied ? LossWeights::multiplied : LossWeights::whole;
+}
+
+std::optional<Finding> classes_weighed_unlike(const RecordedRun& run) {
+  const auto first = classes_of(run.ranks.front());
+  std::set<size_t> backwards;
+  for (const auto& rank : run.ranks) {
+    const auto other = classes_of(rank);
+    for (size_t at = 0; at < std::min(first.size(), other.size()); ++at)
+      if (other[at].second != first[at].second) backwards.insert(at);
+  }
+  const auto unlike = backwards.size();
+  if (unlike < 2 || 2 * unlike < first.size()) return {};
+  return Finding{
+      "",
+      "classes_weighed_unlike",
+      "step " + std::to_string(first.front().first.step) + ", backward",
+      "the losses of the ranks weigh the classes unlike, in " + std::to_string(unlike) + " of " +
+          counted(first.size(), "backward"),
+      {"usual where each rank counts the classes in its own part of the data, or in its "
+       "own batch. The cure: count them in the whole dataset, or send rank 0's weights"}};
 }
 
 std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards) {

@@ -16,4 +16,7 @@ LossWeights loss_weights_in(const RecordedRun& run, int step);
 // backwards that it compared.
 std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards);
 
+// A remark where the ranks' losses have weights of classes, and in most backwards others.
+std::optional<Finding> classes_weighed_unlike(const RecordedRun& run);
+
 }  // namespace lockstep::recorded

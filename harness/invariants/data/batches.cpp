@@ -163,6 +163,18 @@ std::optional<Finding> repeated_by_workers(const PassRow& row) {
   return {};
 }
 
+bool divides_batches(const RecordedRun& run) {
+  std::vector<std::vector<std::string>> parts(run.ranks.size());  // of each rank's forwards
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records)
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "part")
+        parts[rank].push_back(fact->text("model") + " " + fact->text("print"));
+  const auto has_none = [](const auto& of_rank) { return of_rank.empty(); };
+  return std::none_of(parts.begin(), parts.end(), has_none) &&
+         std::any_of(parts.begin(), parts.end(),
+                     [&](const auto& of_rank) { return of_rank != parts.front(); });
+}
+
 SameLosses same_losses(const RecordedRun& run) {
   struct Losses {
     std::vector<std::string> by_rank;

@@ -13,6 +13,10 @@ struct SameBatches {
 };
 SameBatches same_batches(const PassRow& row);
 
+// True if the forwards of the ranks get parts of the batches that their loaders hand out, and not
+// the same ones: the program divides each batch itself.
+bool divides_batches(const RecordedRun& run);
+
 // A sentence for each rank on the samples that it drew.
 Details draws_of(const PassRow& row);
 

@@ -127,6 +127,18 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
+// A finding that is one no more where each rank takes a part of its own of what its loader hands
+// out.
+bool is_of_whole_batches(const Finding& finding) {
+  return finding.pattern == "same_batches" || finding.pattern == "every_rank_draws_all";
+}
+
+Finding divided_batches(const Finding& finding) {
+  return {"", "divides_batches", finding.where,
+          "every rank is handed the same batches, and its forwards take parts of them that are not "
+          "those of other ranks: the program divides each batch itself, which no sampler shows"};
+}
+
 }  // namespace
 
 Judgement datasets_are_the_same(const RecordedRun& run) {
@@ -166,7 +178,8 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
     }
     other->details.push_back(
         "one sampler splits it by number, so that ranks draw the same samples, and some that "
-        "others keep for validation: was it split with a seed of each rank's own?");
+        "others keep for validation: was it split with a seed of each rank's own, or divided by "
+        "rank before the sampler divides it once more?");
     judgement.findings.push_back(std::move(*other));
     judgement.at = row.by_rank.front().last;
     return judgement;
@@ -182,8 +195,13 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   const auto rows = pass_rows(run);
   Judgement judgement;
   size_t judged = 0;
+  const bool divides = divides_batches(run);
   const auto found = [&](std::optional<Finding> finding, const Moment& at) {
     if (!finding || !judgement.findings.empty()) return;
+    if (divides && is_of_whole_batches(*finding)) {
+      if (judgement.remarks.empty()) judgement.remarks.push_back(divided_batches(*finding));
+      return;
+    }
     judgement.findings.push_back(std::move(*finding));
     judgement.at = at;
   };

@@ -13,6 +13,7 @@ from ._workers import make_board, streams_on
 
 
 ROWS_MOST = 8
+PARTS_MOST = 8  # Forwards of a model that take parts of batches.
 IDLE = 16  # Updates without a batch of a loader after which the program is taken to cut its batches itself.
 
 
@@ -45,6 +46,7 @@ class Loaders:
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
         self.updates_since = IDLE  # A batch was handed out.
+        self.elements = 0  # Of that batch's largest tensor.
         self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
 
@@ -132,10 +134,18 @@ class Loaders:
             self.updates_since = 0
             self.observe(is_at.name, indices)
             tensors = leaves_of(result)
+            self.elements = max((t.numel() for t in tensors), default=0)
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
                              row=[indices[0], print_of([t[0] for t in tensors])] if is_rowed else None,
                              rows=rows_of(tensors) if is_at.has_own_samples else None)
+
+    def take(self, model, inputs):
+        """Records what a forward gets, where that is but a part of the batch which was handed out last."""
+        tensors = leaves_of(inputs) if model.parts < PARTS_MOST else []
+        if 0 < max((t.numel() for t in tensors), default=0) < self.elements:
+            model.parts += 1
+            self.record.fact("part", model=model.name, print=print_of(tensors))
 
     def observe(self, name, indices):
         if indices is not None:

@@ -3,6 +3,8 @@ import collections
 
 import torch
 
+from ._objects import print_of
+
 # Autograd's nodes of functions that may average, and what they are the gradients of.
 AVERAGES = {"NllLossBackward0": "nll_loss", "NllLoss2DBackward0": "nll_loss", "MseLossBackward0": "mse_loss",
             "SmoothL1LossBackward0": "smooth_l1_loss", "HuberLossBackward0": "huber_loss", "MeanBackward0": "mean",
@@ -12,8 +14,8 @@ MEAN, SUM, NODES_MOST = 1, 2, 32  # PyTorch's numbers of reductions; nodes among
 
 
 def averages_of(loss):
-    """(function, over how many terms, by what the program multiplies it) of the averages that a loss is made of, and of the sums that
-    it multiplies, which have no number of terms. By the first nodes of its graph."""
+    """(function, over how many terms, by what the program multiplies it, a digest of its weights of classes) of the averages that a loss
+    is made of, and of the sums that it multiplies, which have no number of terms. By the first nodes of its graph."""
     found, nodes = [], collections.deque([(loss.grad_fn, 1.0)] if type(loss) is torch.Tensor else [])
     for _ in range(NODES_MOST):
         node, weight = nodes.popleft() if nodes else (None, None)
@@ -26,9 +28,9 @@ def averages_of(loss):
         terms = terms_of(node, name) if name in AVERAGES else None
         is_sum = name == "SumBackward0" or name in AVERAGES and getattr(node, "_saved_reduction", MEAN) == SUM
         if terms is not None and terms > 1:
-            found.append((AVERAGES[name], terms, weight))
+            found.append((AVERAGES[name], terms, weight, weights_of(node)))
         elif is_sum and weight != 1:
-            found.append(("sum", None, weight))
+            found.append(("sum", None, weight, weights_of(node)))
         if name not in AVERAGES or terms == 1:
             nodes.extend((after, weight) for after, _ in node.next_functions)
     return found
@@ -50,6 +52,15 @@ def factor_of(node, divides):
         return None
     number = float(value.item())
     return (1 / number if number else None) if divides else number
+
+
+def weights_of(node):
+    """A digest of the weights that the loss gives its classes; None where it has none, or only the program's hooks or a device could tell."""
+    for name in ("_raw_saved_pos_weight", "_raw_saved_weight" if hasattr(node, "_saved_ignore_index") else ""):
+        saved = getattr(node, name, None)
+        if saved is not None and getattr(saved, "unpack_hook", True) is None and type(saved.data) is torch.Tensor:
+            return print_of([saved.data]) if saved.data.device.type == "cpu" else None
+    return None
 
 
 def terms_of(node, name):

@@ -1,4 +1,5 @@
 """Models that are recorded, and whether their tensors have changed."""
+import collections
 import sys
 import weakref
 
@@ -11,6 +12,16 @@ from ._objects import field
 MODAL = torch.nn.modules.batchnorm._NormBase, torch.nn.modules.dropout._DropoutNd
 # Parts that wrappers put between the names of modules.
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+
+
+def settings_of(modules):
+    """How many of PyTorch's layers have each setting: "Dropout(p=0.1, inplace=False)". Containers say where their tensors are."""
+    settings = collections.Counter()
+    for module in modules:
+        kind = type(module)
+        if kind.__module__.startswith("torch.nn.modules.") and kind.__module__ != "torch.nn.modules.container":
+            settings["%s(%s)" % (kind.__name__, kind.extra_repr(module))] += 1
+    return {setting: count for setting, count in list(settings.items())[:100] if len(setting) <= 200}
 
 
 def group_of(module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True, process_group=None, *_, **more):
@@ -27,14 +38,14 @@ class Model:
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.group = "world"  # In which it is averaged.
-        self.rows = 0  # Samples whose prints are recorded.
+        self.rows = self.parts = 0  # Samples, and parts of batches, whose prints are recorded.
         self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
         self.replaced = []  # Names of parameters that are other tensors now, or none.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = self.drops = self.drew = False
         self.others, self.state = [], None  # Layers in another mode, and the state of the random generator, as the last forward began.
         self.recorded = None  # The parameters and their versions when they were recorded last.
         self.held = None  # Some of their elements then.
-        self.listed, self.shards_recorded, self.recorded_frozen = None, [], None
+        self.listed, self.shards_recorded, self.recorded_frozen, self.held_frozen = None, [], None, None
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 
     def named(self, members):
@@ -164,6 +175,18 @@ class Marks:
         return len(named) == len(self.references) and all(
             (reference is None) if t is None else reference is not None and reference() is t and version == version_of(t)
             for (_, t), reference, version in zip(named, self.references, self.versions))
+
+
+class Copy:
+    """A module that nothing trains, and that the program copied, loaded values into, or only put into evaluation."""
+
+    def __init__(self, module, name, is_loaded):
+        self.module, self.name, self.is_loaded, self.recorded = weakref.ref(module), name, is_loaded, None
+
+    def has_changed(self, named):
+        """Whether it may have since it was asked last. Averages are often taken in `p.data`."""
+        before, self.recorded = self.recorded, (Marks(named), touch(named))
+        return before is None or not before[0].are_of(named) or before[1] != self.recorded[1]
 
 
 def version_of(tensor):

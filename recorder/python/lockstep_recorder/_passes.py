@@ -7,7 +7,7 @@ import torch
 
 from ._collectives import members_of, name_of
 from ._digests import moved, plain_tensor, sample_of
-from ._models import FlatModel, Marks, Model, clean, group_of, sent, touch
+from ._models import FlatModel, Marks, Model, clean, group_of, sent, settings_of, touch
 from ._objects import field, other_generators
 
 SAMPLE_MOST = 4096  # Elements of a frozen parameter, or of a buffer before its broadcast, that are digested.
@@ -67,9 +67,10 @@ class Passes:
 
     def record_frozen(self, model):
         """Some elements of the parameters that require no gradient, where they may have changed."""
-        frozen = model.frozen()
-        if model.recorded_frozen is None or not model.recorded_frozen.are_of(frozen):
-            is_first, model.recorded_frozen = model.recorded_frozen is None, Marks(frozen)
+        frozen, is_first = model.frozen(), model.recorded_frozen is None
+        held = touch(frozen) if frozen and self.record.is_due(frozen) else model.held_frozen
+        if is_first or not model.recorded_frozen.are_of(frozen) or held != model.held_frozen:
+            model.recorded_frozen, model.held_frozen = Marks(frozen), held
             if frozen and (is_first or self.record.is_due(frozen)):
                 self.record.digests(model.name, "frozen", [(name, sample_of(plain_tensor(p), SAMPLE_MOST)) for name, p in frozen])
 
@@ -99,8 +100,9 @@ class Passes:
             names[id(p)].append(clean(name))
         layers = collections.Counter(type(m).__name__ for m in modules if type(m).__module__.startswith("torch.nn."))
         model.drops = drops > 0
+        settings = settings_of(modules) if wrapped_by == "DistributedDataParallel" else None  # Which divides no layer.
         self.record.at("construction")
-        self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms, layers=dict(layers),
+        self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms, layers=dict(layers), settings=settings,
                          parameters=len(model.parameters()), frozen=frozen[:1000],
                          tied=[each for each in names.values() if len(each) > 1][:100], **about)
 

@@ -11,7 +11,7 @@ import torch
 from ._gradients import STEPS_MOST
 from ._loaders import IDLE
 from ._losses import averages_of
-from ._models import Marks, clean, is_divided, touch
+from ._models import Copy, Marks, clean, is_divided, touch
 from ._objects import Names, field, leaves_of, prints_of_rows
 from ._passes import Passes
 
@@ -35,13 +35,6 @@ def part_of(optimizer, owners):
 
 
 ROWS_MOST = 4096  # Samples of which prints are recorded, where no loader hands them out.
-
-
-class Copy:
-    """A module that nothing trains, and that the program copied, loaded values into, or only put into evaluation."""
-
-    def __init__(self, module, name, is_loaded):
-        self.module, self.name, self.is_loaded, self.recorded = weakref.ref(module), name, is_loaded, None
 
 
 class Training(Passes):
@@ -126,16 +119,19 @@ class Training(Passes):
 
     def record_terms(self, losses):
         try:
-            for function, terms, weight in itertools.chain.from_iterable(map(averages_of, losses)):
-                self.record.fact("terms", function=function, terms=terms, weight=weight)
+            for function, terms, weight, classes in itertools.chain.from_iterable(map(averages_of, losses)):
+                self.record.fact("terms", function=function, terms=terms, weight=weight, **({"classes": classes} if classes else {}))
         except Exception as error:
             self.record.omit("over how many terms a loss averages", error)
 
     def record_inputs(self, model, inputs):
-        """The samples of a forward that no loader handed out."""
-        if not torch.is_grad_enabled() or self.record.loaders.updates_since < IDLE or model.rows >= ROWS_MOST:
+        """The samples of a forward that no loader handed out, or what it gets of a batch of which it gets a part."""
+        if not torch.is_grad_enabled():
             return
-        rows = prints_of_rows(leaves_of(inputs))
+        if self.record.loaders.updates_since < IDLE:
+            self.record.loaders.take(model, inputs)
+            return
+        rows = prints_of_rows(leaves_of(inputs)) if model.rows < ROWS_MOST else []
         model.rows += len(rows)
         if rows:
             self.record.fact("inputs", model=model.name, rows=rows)
@@ -257,8 +253,7 @@ class Training(Passes):
                 self.copies.remove(copy)
                 if copy.module() is not None:
                     self.record.fact(copy.name, trained=True)
-            elif (copy.recorded is None or not copy.recorded.are_of(named)) and self.record.is_due(named):
-                copy.recorded = Marks(named)
+            elif self.record.is_due(named) and copy.has_changed(named):
                 self.record.digests(copy.name, "average", named)
 
     def average(self, average, /, *args, **kwargs):

@@ -1,0 +1,106 @@
+"""Programs around what each rank takes of a batch, and how it is set up. Right ones and ones with a mistake, all recorded.
+
+usage: programs_of_parts.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import copy
+import sys
+
+from programs_of_averages import sgd
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, runs, update
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+from forked_ranks import record_programs
+
+
+def slice_batches(rank, name):
+    """Every rank loads the global batch, and takes its part, or the first one."""
+    ddp = DistributedDataParallel(layers())
+    optimizer, world = sgd(ddp), dist.get_world_size()
+    for x, y in batches(DataLoader(rows(), BATCH * world, shuffle=True, generator=torch.Generator().manual_seed(1))):
+        if name == "scattered":
+            x, y = (part.clone() for part in (x, y))
+            own = [torch.empty_like(part[:BATCH]) for part in (x, y)]
+            for part, whole in zip(own, (x, y)):
+                dist.scatter(part, list(whole.chunk(world)) if rank == 0 else None, 0)
+            x, y = own
+        elif name != "handed_whole":
+            part = rank if name == "sliced" else 0
+            x, y = x[part::world], y[part::world]
+        update(ddp, optimizer, x, y)
+
+
+def drop_at_rates(rank, name):
+    torch.manual_seed(rank)
+    ddp = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(0.1 * (1 + rank) if name == "rate_of_a_rank" else 0.1),
+                                                nn.Linear(WIDTH, CLASSES)))
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+def weigh_classes(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    weights = torch.tensor([1.0, 2.0, 3.0 + (rank if name == "classes_of_own" else 0)])
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(ddp(x), y, weight=weights).backward()
+        optimizer.step()
+
+
+def read_parts(rank, name):
+    """Each rank has a part of its own, of which one has fewer batches."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for x, y in batches(DataLoader(rows(32 + (8 * rank if name == "uneven_parts" else 0), seed=rank), BATCH), epochs=1):
+        update(ddp, optimizer, x, y)
+
+
+def exchange_by_pairs(rank, name):
+    """Ranks update on their own, and each averages its parameters with a peer's now and then: all do where there are two."""
+    model = layers()
+    optimizer = sgd(model)
+    for p in model.parameters():
+        dist.broadcast(p.data, 0)
+    for number, (x, y) in enumerate(batches()):
+        update(model, optimizer, x, y)
+        if number % 3 == 2:
+            for p in model.parameters():
+                other = torch.empty_like(p)
+                sends = [dist.P2POp(dist.isend, p.detach().clone(), 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)]
+                for sent in dist.batch_isend_irecv(sends):
+                    sent.wait()
+                if name == "averaged_by_pairs":
+                    with torch.no_grad():
+                        p.add_(other).div_(2)
+
+
+def average_in_data(rank, name):
+    """A teacher, or a frozen layer, that the program changes in `p.data`, which leaves no version."""
+    net = layers()
+    net[0].requires_grad_(False)
+    ddp = DistributedDataParallel(net)
+    teacher = copy.deepcopy(net).requires_grad_(False)
+    optimizer = torch.optim.SGD([each for each in net.parameters() if each.requires_grad], lr=0.1)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+        part = 0.2 if name == "teacher_of_a_rank_in_data" and rank else 0.1
+        for old, new in zip(teacher.parameters(), net.parameters()):
+            old.data.mul_(1 - part).add_(part * new.detach().data)
+        net[0].weight.data.mul_(0.99 if name != "frozen_of_a_rank_in_data" or rank == 0 else 0.98)
+
+
+PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
+            slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
+            weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
+            exchange_by_pairs: ("averaged_by_pairs", "sent_in_vain")}
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

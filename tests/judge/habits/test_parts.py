@@ -1,0 +1,45 @@
+"""Programs around what each rank takes of a batch, and how it is set up: right ones are clean, and each mistake is caught and named.
+
+usage: test_parts.py LOCKSTEP
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from programs_case import Programs
+from recorded_case import RecordedCase, main
+
+CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {
+    "sliced": ("data.is_partitioned", "divides_batches"),
+    "scattered": ("data.is_partitioned", "divides_batches"),
+    "classes_of_own": ("gradients.are_averages", "classes_weighed_unlike"),
+    "averaged_by_pairs": ("parameters.are_the_same", "averaged_between_updates"),
+}
+# Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
+MISTAKES = {
+    "sliced_alike": ("data.is_partitioned", "same_batches"),
+    "handed_whole": ("data.is_partitioned", "same_batches"),
+    "rate_of_a_rank": ("forward.runs_through_the_wrapper", "other_layers", "of type Dropout(p=0.1, inplace=False): rank 0 has 1, rank 1 has none"),
+    "uneven_parts": ("run.has_one_length", "stopped_early"),
+    "teacher_of_a_rank_in_data": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
+    "frozen_of_a_rank_in_data": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "sent_in_vain": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+}
+
+
+class Parts(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+    FILE = "programs_of_parts.py"
+
+    def test_ranks_with_unlike_numbers_of_batches_are_the_cause(self):
+        result, _ = self.judge("uneven_parts-2", statuses=(1,))
+        self.assertIn("cause: ranks get unlike numbers of batches in pass 0 of loader 0: rank 0 has 8 batches, rank 1 has 9 batches so far; "
+                      "its length: rank 0 has 32, rank 1 has 40", result.stdout)
+
+
+if __name__ == "__main__":
+    main()
