@@ -67,11 +67,11 @@ void add_how_gradients_parted(const RecordedRun& run, const Row& row, Finding& f
   }
   if (!difference_in(*taken, "")) return;
   finding.diagnosis +=
-      ": the ranks had the same gradients after the backward, and others as the update took them: " +
+      ": the ranks had the same gradients after the backward, and others as the update took "
+      "them: " +
       values_text(texts);
   finding.details.push_back(
-      "cause: " +
-      (changed.size() == texts.size() ? "each rank" : ranks_text(changed) + " alone") +
+      "cause: " + (changed.size() == texts.size() ? "each rank" : ranks_text(changed) + " alone") +
       " changed its gradients between the backward and the update: by clipping, by the scale of a "
       "GradScaler, or by hand");
 }

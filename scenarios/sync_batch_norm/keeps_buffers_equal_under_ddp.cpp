@@ -178,9 +178,8 @@ Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const 
     rows.push_back({.row = h.row({step, "after step"}, kBatches),
                     .expected = {recorded(torch::tensor(step + 1), at::kLong)}});
     out += equal(
-        "Running statistics must move towards the whole batch's where the layer is "
-        "synchronised, and otherwise, from where the broadcast put them, towards those of "
-        "the rank's own",
+        "Running statistics must follow the whole batch where the layer is synchronised, and "
+        "else the rank's own batch, from where the broadcast put them",
         rows);
   }
   return out;

@@ -44,8 +44,7 @@ TEST(Fit, RanksAreTheLastColumnsToGo) {
 TEST(Fit, OfTheRanksThatIsTheLastToGoWhichHoldsWhatFewDo) {
   Table ladder{{{"collective"}}, {{{{"#1 broadcast"}}}}};
   for (int rank = 0; rank < 4; ++rank) {
-    ladder.columns.push_back(
-        {"rank " + std::to_string(rank), Table::Holds::value, rank});
+    ladder.columns.push_back({"rank " + std::to_string(rank), Table::Holds::value, rank});
     ladder.rows[0].cells.push_back({rank == 3 ? "missing" : "waits"});
   }
   EXPECT_EQ(lines_of(ladder, {.columns = 36}),
