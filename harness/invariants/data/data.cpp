@@ -130,7 +130,8 @@ bool numbers_the_same_samples(const PassRow& row) {
 // A finding that is one no more where each rank takes a part of its own of what its loader hands
 // out.
 bool is_of_whole_batches(const Finding& finding) {
-  return finding.pattern == "same_batches" || finding.pattern == "every_rank_draws_all";
+  return finding.pattern == "same_batches" || finding.pattern == "every_rank_draws_all" ||
+         finding.pattern == "overlapping_draws";
 }
 
 Finding divided_batches(const Finding& finding) {
@@ -232,7 +233,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   auto overlap = overlapping_draws(rows);
   if (overlap && overlap->is_split)
     found(std::move(overlap->finding), overlap->at);
-  else if (overlap && judgement.findings.empty())
+  else if (overlap && judgement.findings.empty() && !divides)
     judgement.remarks.push_back(std::move(overlap->finding));
   auto inputs = shared_inputs(run);
   if (inputs.is_split)

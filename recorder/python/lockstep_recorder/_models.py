@@ -198,7 +198,8 @@ def version_of(tensor):
 
 def touch(named):
     """Some elements of each tensor: what writes to `p.grad.data`, or a collective, leaves versions as they are."""
-    tensors = [plain_tensor(t).reshape(-1)[:8] for _, t in named if t is not None and t.layout == torch.strided and t.is_contiguous()]
+    flat = [plain_tensor(t).reshape(-1) for _, t in named if t is not None and t.layout == torch.strided and t.is_contiguous()]
+    tensors = [each[::max(1, each.numel() // 8)][:8] for each in flat]
     by_kind = {}
     for each in tensors:
         by_kind.setdefault((each.device, each.dtype), []).append(each)

@@ -94,7 +94,7 @@ def average_in_data(rank, name):
         part = 0.2 if name == "teacher_of_a_rank_in_data" and rank else 0.1
         for old, new in zip(teacher.parameters(), net.parameters()):
             old.data.mul_(1 - part).add_(part * new.detach().data)
-        net[0].weight.data.mul_(0.99 if name != "frozen_of_a_rank_in_data" or rank == 0 else 0.98)
+        net[0].weight.data[4:].mul_(0.99 if name != "frozen_of_a_rank_in_data" or rank == 0 else 0.98)
 
 
 PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),

@@ -35,6 +35,11 @@ class Parts(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
     FILE = "programs_of_parts.py"
 
+    def test_batches_that_the_program_divides_are_one_remark(self):
+        for name in ("sliced", "scattered"):
+            _, results = self.judge(name + "-2", statuses=(0,))
+            self.assertEqual([remark["pattern"] for each in results.values() for remark in each.get("remarks", [])], ["divides_batches"])
+
     def test_ranks_with_unlike_numbers_of_batches_are_the_cause(self):
         result, _ = self.judge("uneven_parts-2", statuses=(1,))
         self.assertIn("cause: ranks get unlike numbers of batches in pass 0 of loader 0: rank 0 has 8 batches, rank 1 has 9 batches so far; "
