@@ -142,9 +142,9 @@ class Loaders:
 
     def take(self, model, inputs):
         """Records what a forward gets, where that is but a part of the batch which was handed out last."""
-        tensors = leaves_of(inputs) if model.parts < PARTS_MOST else []
+        tensors = leaves_of(inputs) if model.shares < PARTS_MOST else []
         if 0 < max((t.numel() for t in tensors), default=0) < self.elements:
-            model.parts += 1
+            model.shares += 1
             self.record.fact("part", model=model.name, print=print_of(tensors))
 
     def observe(self, name, indices):

@@ -38,7 +38,7 @@ class Model:
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.group = "world"  # In which it is averaged.
-        self.rows = self.parts = 0  # Samples, and parts of batches, whose prints are recorded.
+        self.rows = self.shares = 0  # Samples, and parts of batches, whose prints are recorded.
         self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
         self.replaced = []  # Names of parameters that are other tensors now, or none.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = self.drops = self.drew = False
