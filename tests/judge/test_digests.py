@@ -76,7 +76,14 @@ for loss, expected in (
         (F.cross_entropy(scaled, targets.as_subclass(Odd)).as_subclass(torch.Tensor), []),
         (hooked, []), (hooked_mean, [("mean", 30, 1.0)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
     found = _losses.averages_of(loss)
-    assert sorted(found) == sorted(expected), (loss, found, expected)
+    assert sorted(each[:3] for each in found) == sorted(expected), (loss, found, expected)
+    assert all(each[3] is None for each in found), (loss, found)
+one, another = torch.ones(5), torch.arange(1.0, 6)
+def weights_of(weights, **more):
+    return [each[3] for each in _losses.averages_of(F.cross_entropy(scaled, targets, weight=weights, reduction="sum", **more) * 2)]
+assert weights_of(one) == weights_of(one.clone()) != weights_of(another) and None not in weights_of(one) + weights_of(another)
+positive = [_losses.averages_of(F.binary_cross_entropy_with_logits(scaled, other, pos_weight=each))[0][3] for each in (one, another)]
+assert positive[0] != positive[1] and None not in positive
 """
 # Lists and dicts that number samples or classes, in other orders and with other values.
 NUMBERINGS = r"""
