@@ -85,6 +85,16 @@ assert weights_of(one) == weights_of(one.clone()) != weights_of(another) and Non
 positive = [_losses.averages_of(F.binary_cross_entropy_with_logits(scaled, other, pos_weight=each))[0][3] for each in (one, another)]
 assert positive[0] != positive[1] and None not in positive
 """
+SETTINGS = r"""
+import sys
+sys.path.insert(0, %r)
+import torch
+from lockstep_recorder import _models
+changed = torch.nn.Linear(4, 4)
+del changed.in_features
+found = _models.settings_of([changed, torch.nn.Dropout(0.1), torch.nn.Dropout(0.1), torch.nn.Sequential(torch.nn.ReLU())])
+assert found == {"Dropout(p=0.1, inplace=False)": 2}, found
+"""
 # Lists and dicts that number samples or classes, in other orders and with other values.
 NUMBERINGS = r"""
 import sys
@@ -136,6 +146,9 @@ class Digests(unittest.TestCase):
 
     def test_averages_are_recognised_by_the_graph_of_a_loss(self):
         self.printed(AVERAGES_OF_LOSSES % os.path.join(ROOT, "recorder", "python"))
+
+    def test_layers_say_their_settings_where_they_can(self):
+        self.printed(SETTINGS % os.path.join(ROOT, "recorder", "python"))
 
     def test_what_numbers_samples_is_recognised_in_any_order(self):
         self.printed(NUMBERINGS % os.path.join(ROOT, "recorder", "python"))

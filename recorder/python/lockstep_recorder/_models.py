@@ -1,5 +1,6 @@
 """Models that are recorded, and whether their tensors have changed."""
 import collections
+import contextlib
 import sys
 import weakref
 
@@ -20,7 +21,8 @@ def settings_of(modules):
     for module in modules:
         kind = type(module)
         if kind.__module__.startswith("torch.nn.modules.") and kind.__module__ != "torch.nn.modules.container":
-            settings["%s(%s)" % (kind.__name__, kind.extra_repr(module))] += 1
+            with contextlib.suppress(Exception):  # A layer that the program has changed may not be able to say them.
+                settings["%s(%s)" % (kind.__name__, kind.extra_repr(module))] += 1
     return {setting: count for setting, count in list(settings.items())[:100] if len(setting) <= 200}
 
 
