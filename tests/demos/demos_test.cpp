@@ -58,7 +58,8 @@ TEST(Demos, HoldAtBothEndsOfEverySetting) {
       for (const auto& value : values) {
         if (value == setting.otherwise) continue;  // played above
         Demo::Values given{{setting.leaf.path, value}};
-        if (setting.leaf.path == "root") given.insert(given.begin(), {"world", "8"});
+        if (setting.leaf.path == "root" || setting.leaf.path == "rank")
+          given.insert(given.begin(), {"world", "8"});
         // A world of 1,024 takes seconds, and is the default, which was played.
         if (demo.name == "scale" && setting.leaf.path != "world") given.emplace_back("world", "16");
         const auto run = played(demo, given);
