@@ -214,12 +214,7 @@ Demo demonstration() {
                     "how reduce and all-reduce combine the numbers"},
        .mistakes = {{kOtherRoot, "the last rank names another root in the broadcast"},
                     {kOneSkips, "the last rank returns before the all-reduce"}},
-       .refusal =
-           [](const Settings& s) {
-             return s.root < s.world ? std::string()
-                                     : "root " + std::to_string(s.root) +
-                                           " is no rank of a world of " + std::to_string(s.world);
-           },
+       .refusal = [](const Settings& s) { return why_no_rank("root", s.root, s.world); },
        .program = program,
        .checks = {ranks_hold_what_the_definition_gives},
        .show = show});

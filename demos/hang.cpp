@@ -208,12 +208,7 @@ Demo demonstration() {
        .mistakes = {{kSkips, "one rank leaves out the all-reduce of a step"},
                     {kOneMore, "one rank issues one all-reduce more at the end"},
                     {kOtherSize, "one rank all-reduces two numbers in a step"}},
-       .refusal =
-           [](const Settings& s) {
-             return s.rank < s.world ? std::string()
-                                     : "rank " + std::to_string(s.rank) +
-                                           " is no rank of a world of " + std::to_string(s.world);
-           },
+       .refusal = [](const Settings& s) { return why_no_rank("rank", s.rank, s.world); },
        .program = program,
        .checks = {sums_are_those_of_the_step, the_others_wait},
        .show = show,

@@ -51,6 +51,12 @@ std::string spaced(const std::vector<double>& values) {
   return joined(texts, " ");
 }
 
+std::string why_no_rank(const std::string& name, int rank, int world) {
+  return rank < world ? ""
+                      : name + " " + std::to_string(rank) + " is no rank of a world of " +
+                            std::to_string(world);
+}
+
 std::string who(const std::vector<int>& ranks, int world) {
   if (static_cast<int>(ranks.size()) == world) return "all " + std::to_string(world) + " ranks";
   if (ranks.size() == 1) return "rank " + std::to_string(ranks.front()) + " alone";

@@ -54,6 +54,9 @@ reports::Label reference_label();
 std::string spaced(const std::vector<int64_t>& values);
 std::string spaced(const std::vector<double>& values);
 
+// Why setting `name` cannot be this rank: "root 5 is no rank of a world of 4"; empty where it can.
+std::string why_no_rank(const std::string& name, int rank, int world);
+
 // "rank 2 alone", "all 4 ranks", "2 of 4 ranks".
 std::string who(const std::vector<int>& ranks, int world);
 

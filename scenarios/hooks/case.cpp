@@ -165,7 +165,8 @@ reference::Format format_of(const Hooked& c) {
 
 std::string why_not_exact(const Hooked& c, int step) {
   const int divisor = divisor_in(c, step);
-  const auto by_hand = static_cast<float>(divisor);
+  const auto single_divisor = static_cast<float>(divisor);
+  const auto format = format_of(c);
   const auto needs_more = "a gradient that is exact needs more bits than a hook sends";
   for (size_t p = 0; p < parameter_count(c); ++p) {
     std::vector<reference::Rounded> by_rank;
@@ -173,14 +174,14 @@ std::string why_not_exact(const Hooked& c, int step) {
     for (int rank = 0; rank < c.world.size; ++rank) {
       const auto own = gradient_of(c, step, rank, p);
       const auto single = own.to(at::kFloat);
-      if (!at::equal(single * (1.0F / by_hand), single / by_hand))
+      if (!at::equal(single * (1.0F / single_divisor), single / single_divisor))
         return "scaling by the rounded 1/" + std::to_string(divisor) + " is not exact";
       by_rank.push_back(reference::given(own.to(at::kDouble)));
       if (!at::equal(narrow[static_cast<size_t>(rank)], by_rank.back().value)) return needs_more;
     }
-    reference::Arithmetic arithmetic(format_of(c));
+    reference::Arithmetic arithmetic(format);
     arithmetic.average(by_rank);
-    if (arithmetic.units_max() > std::ldexp(1.0, format_of(c).precision_bits)) return needs_more;
+    if (arithmetic.units_max() > std::ldexp(1.0, format.precision_bits)) return needs_more;
   }
   return "";
 }
