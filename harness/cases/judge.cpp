@@ -53,21 +53,28 @@ std::string limit_of(const History& history, int rank) {
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const auto how = how_it_ended(history, rank);
-  // Where collectives diverge that is the cause, whichever rank was ended by it. An exception that
-  // says so, too, is not quoted again.
+  // Where collectives diverge that is the cause, whichever rank was ended by it. Of an exception
+  // that says so, too, only the place is quoted.
   const auto mismatch = first_mismatch(history);
-  const bool says_so =
-      mismatch && is.ending.why.starts_with(mismatch->substr(0, mismatch->find(':')));
-  const auto text =
-      !mismatch ? how
-      : says_so ? *mismatch + "; rank " + std::to_string(rank) + " threw, " + moment_text(is.last)
-                : *mismatch + "; " + how;
+  const auto point = mismatch ? first_divergence_point(history) : std::nullopt;
+  const auto is_said = [&](const std::string& text) {
+    return is.ending.why.find(text) != std::string::npos;
+  };
+  const bool says_so = mismatch && is_said(mismatch->substr(0, mismatch->find(':')));
+  const auto where = says_so && is_said(*mismatch)
+                         ? is.ending.why.substr(is.ending.why.find(*mismatch) + mismatch->size())
+                         : "";
+  const auto text = !mismatch ? how
+                    : says_so ? *mismatch + "; rank " + std::to_string(rank) + " threw" + where +
+                                    ", " + moment_text(is.last)
+                              : *mismatch + "; " + how;
   return {Verdict::Kind::crash,
           {{.rule = "Every rank must return from its program",
             .pattern = mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
             .where = "rank " + std::to_string(rank) + " " + moment_text(is.last),
             .diagnosis = text,
             .details = rank_summary(history, is.ending.why),
+            .cause = point ? usual_cause_of(*point) : "",
             .limit = mismatch ? "" : limit_of(history, rank)}}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace lockstep {
 
@@ -153,6 +154,14 @@ int64_t count_from(const DivergencePoint& divergence_point, const std::vector<in
                        });
 }
 
+bool differ_in_root_alone(const Rung& rung) {
+  const int root = rung.begin()->second.root;
+  auto all = rung;
+  bool is_equal = true;
+  for (auto& [rank, issued] : all) is_equal = std::exchange(issued.root, root) == root && is_equal;
+  return !is_equal && !mismatch_at({}, 0, all);
+}
+
 // For a rung on which all collectives agree. Where some ranks issued it, the fewer are accused.
 std::string text_of(const DivergencePoint& divergence_point) {
   const auto& rung = divergence_point.rung();
@@ -190,6 +199,7 @@ std::optional<FirstDivergence> first_divergence_point(const History& history) {
           mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung()))
     return FirstDivergence{.text = *mismatch,
                            .is_mismatch = true,
+                           .is_other_root = differ_in_root_alone(divergence_point->rung()),
                            .group = divergence_point->group,
                            .sequence = divergence_point->at};
   return FirstDivergence{

@@ -49,7 +49,8 @@ std::string shape_or_none(const TensorValue& value) {
 
 std::string number(double value, int digits) {
   char text[40];
-  std::snprintf(text, sizeof(text), "%.*g", digits, value == 0 ? 0.0 : value);  // no "-0"
+  const bool has_sign = value != 0 && !std::isnan(value);  // no "-0", no "-nan"
+  std::snprintf(text, sizeof(text), "%.*g", digits, has_sign ? value : std::abs(value));
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "harness/verdict/relation.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 
@@ -94,6 +95,18 @@ std::string ratios_text(const std::vector<double>& ratios, const std::vector<siz
   return joined(parts, ", ") + (wrong.size() > kMost ? ", ..." : "");
 }
 
+// The elements of `instead`, and where the rank holds what is expected that.
+std::vector<double> right_elements_and(const TensorValue& instead, const Difference& is,
+                                       size_t rank) {
+  auto out = as_doubles(instead);
+  const auto seen = as_doubles(is.row.by_rank[rank]), right = as_doubles(is.expected[rank]);
+  const auto bounds =
+      is.bounds.empty() ? std::vector<double>(seen.size(), 0.0) : as_doubles(is.bounds[rank]);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (std::abs(seen[i] - right[i]) <= bounds[i]) out[i] = seen[i];
+  return out;
+}
+
 bool all_zero(const TensorValue& value) {
   const auto values = as_doubles(value);
   return std::all_of(values.begin(), values.end(), [](double one) { return one == 0; });
@@ -182,9 +195,21 @@ Explanation average_of_averages(std::vector<TensorValue> by_rank) {
 }
 
 Explanation not_reduced(std::vector<TensorValue> by_rank) {
-  return recorded_instead(
-      {"not_reduced", "each holds its own contribution alone: it was never reduced"},
-      std::move(by_rank));
+  const auto whole = recorded_instead(
+      {"not_reduced", "each holds its own contribution alone: it was never reduced"}, by_rank);
+  return [whole, by_rank = std::move(by_rank)](const Difference& is) -> std::optional<Diagnosis> {
+    if (auto diagnosis = whole(is)) return diagnosis;
+    if (by_rank.size() != is.expected.size() || !same_shapes(is)) return {};
+    const auto wrong = wrong_ranks(is);
+    for (const auto rank : wrong)
+      if (!same_shape(is.row.by_rank[rank], by_rank[rank]) ||
+          !holds(is, rank, right_elements_and(by_rank[rank], is, rank)))
+        return {};
+    return where_it_differs(is, wrong,
+                            {"not_reduced",
+                             "each holds its own contribution alone in the elements that differ: "
+                             "these were never reduced"});
+  };
 }
 
 Explanation anothers_value(std::vector<Contribution> others) {

@@ -37,6 +37,9 @@ constexpr Known kByPattern[] = {
      "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
      "W n_r / N"},
     {"loss_summed", "the loss has reduction=\"sum\", where the average over the samples belongs"},
+    {"constant_factor",
+     "another divisor than the one that belongs there, as samples or micro-batches in place of "
+     "ranks; or a scale that is never taken back"},
     {"divided_by_elements", "the average over the ranks was taken as one over the elements"},
     {"last_steps_value",
      "a value was used before the collective that writes it was awaited (Work.wait), or was not "
@@ -124,6 +127,18 @@ constexpr Known kByPattern[] = {
     {"epoch_ignored", "no sampler.set_epoch(epoch) before each epoch"},
     {"seed_ignored", "the sampler's seed does not reach its generator"},
     {"blocks_not_strides", "the dataset is cut into blocks; DistributedSampler takes every W-th"},
+    {"unequal_lengths",
+     "the last round of samples is neither padded to all ranks nor dropped, or ranks have datasets "
+     "of different lengths"},
+    {"not_a_partition",
+     "no DistributedSampler, or one whose rank, number of replicas or seed is not this rank's"},
+    {"out_of_range", "the sampler's length is not that of the dataset"},
+    {"not_finite",
+     "a division by zero, as by the samples of an empty batch; an overflow; or memory that nothing "
+     "has written"},
+    {"one_rank_not_finite",
+     "a division by zero, as by the samples of an empty batch; an overflow; or memory that nothing "
+     "has written"},
     {"other_length", "ranks built their datasets from different files"},
     {"every_rank_draws_all",
      "no DistributedSampler: each rank's DataLoader draws the whole dataset"},
@@ -138,8 +153,8 @@ constexpr Known kByPattern[] = {
     {"skipped_update", "optimizer.step() stands under a condition that differs by rank"},
     {"stopped_early", "ranks have unequal numbers of batches: drop_last=True, or Join"},
     {kMismatched,
-     "models that differ by rank, or ranks that take different branches: parameters that some use, "
-     "or a collective under `if rank == 0`"},
+     "models that differ by rank, ranks that take different branches (parameters that some use, a "
+     "collective under `if rank == 0`), or collectives in an order of each rank's own"},
     {"left_behind", "a Work that nobody waits for, a thread, or a file that stays open"},
     {"signalled", "native code that uses what is freed, or memory that ran out"},
     {"exited", "exit() in the program of a rank, where an exception belongs"},
@@ -152,6 +167,10 @@ constexpr Known kByPattern[] = {
     {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
+
+constexpr std::string_view kOtherRoot =
+    "src or dst is computed from the rank, or is a rank of the group on some ranks and a rank of "
+    "the world on others";
 
 constexpr std::string_view kMissing =
     "a collective that some ranks alone call: after an exception, behind a skipped gradient, or "
@@ -206,6 +225,7 @@ std::string usual_cause_of_exception(const std::string& what) {
 
 std::string usual_cause_of(const FirstDivergence& point) {
   if (!point.is_mismatch) return point.is_missing ? std::string(kMissing) : "";
+  if (point.is_other_root) return std::string(kOtherRoot);
   return found(kByPattern, [](const Known& known) { return known.what == kMismatched; });
 }
 

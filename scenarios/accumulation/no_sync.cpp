@@ -183,9 +183,8 @@ Findings a_window_is_reduced_once(const Training& c, const History& h) {
         const auto where = "step " + std::to_string(step) + ", " + backward_of(m);
         return {{"Only the last backward of a window must communicate",
                  is_last ? "window_not_reduced" : "reduced_inside_no_sync", where,
-                 "rank " + std::to_string(rank) + " issued " + std::to_string(seen) +
-                     " collectives in the " + backward_of(m) + " of " +
-                     std::to_string(c.micro_batches)}};
+                 "rank " + std::to_string(rank) + " issued " + counted(seen, "collective") +
+                     " in the " + backward_of(m) + " of " + std::to_string(c.micro_batches)}};
       }
   return {};
 }

@@ -124,9 +124,9 @@ Findings ranks_share_the_dataset(const Sampling& c, const History& h) {
     const int64_t repeated_allowed = c.drop_last ? 0 : wanted - c.length;
     if (missing == missing_allowed && repeated == repeated_allowed) continue;
     return {broken("The ranks must share the dataset, each sample once", "not_a_partition", row,
-                   std::to_string(missing) + " of " + std::to_string(c.length) +
-                       " samples never drawn where " + std::to_string(missing_allowed) +
-                       " may be, " + std::to_string(repeated) + " drawn again where " +
+                   "of " + lockstep::counted(c.length, "sample") + " " + std::to_string(missing) +
+                       " were never drawn, where " + std::to_string(missing_allowed) + " may be; " +
+                       std::to_string(repeated) + " were drawn again, where " +
                        std::to_string(repeated_allowed) + " must be")};
   }
   return {};

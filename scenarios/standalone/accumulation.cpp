@@ -4,6 +4,7 @@
 #include "scenarios/standalone/family.h"
 
 #include <deque>
+#include <map>
 
 namespace lockstep::scenarios::standalone {
 
@@ -227,8 +228,19 @@ Python opaque(const Json& value) {
 }
 
 std::string opaque_in_words(const Json& value) {
-  return "forwards whose outputs DDP cannot see, and backwards, in this order: " +
-         in_order(acts_of(value));
+  const std::map<std::string, std::string> acts{
+      {"opaque", "a forward whose output DDP cannot see"},
+      {"opaque_local", "a forward inside no_sync whose output DDP cannot see"},
+      {"seen", "a forward whose output DDP can see"},
+      {"seen_local", "a forward inside no_sync whose output DDP can see"},
+      {"without_gradients", "a forward under no_grad"},
+      {"detached", "a forward whose output is detached"},
+      {"oldest", "a backward of the oldest of them"},
+      {"newest", "a backward of the newest of them"},
+      {"bare", "a forward and a backward of the inner module"}};
+  std::vector<std::string> said;
+  for (const auto& each : acts_of(value)) said.push_back(acts.at(each));
+  return in_order(said);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "scenarios/cases/stateful.h"
 #include "scenarios/standalone/family.h"
 
+#include <map>
+
 namespace lockstep::scenarios::standalone {
 
 namespace {
@@ -166,8 +168,15 @@ Python saved_values(const Json& value) {
 }
 
 std::string saved_values_in_words(const Json& value) {
-  return "wraps a normalising layer, forwards that synchronise buffers (" +
-         in_order(saving_forwards(value)) + "), then one backward through those that are kept";
+  const std::map<std::string, std::string> forwards{
+      {"train", "in training"},
+      {"evaluate", "in evaluation"},
+      {"train_and_drop", "in training whose output is dropped"},
+      {"evaluate_and_drop", "in evaluation whose output is dropped"}};
+  std::vector<std::string> said;
+  for (const auto& each : saving_forwards(value)) said.push_back(forwards.at(each));
+  return "wraps a normalising layer; forwards that synchronise buffers, " + in_order(said) +
+         "; then one backward through all outputs that are kept";
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Python partitions(const Json& value) {
 std::string draws_in_words(const Json& value) {
   const auto c = from_json<Sampling>(value, "case");
   return "each of " + std::to_string(c.world.size) + " ranks draws its part of " +
-         std::to_string(c.length) + " samples, " + (c.shuffle ? "shuffled" : "in order") +
+         counted(c.length, "sample") + ", " + (c.shuffle ? "shuffled" : "in order") +
          (c.drop_last ? ", the rest dropped" : "") + ", in " + counted(c.epochs, "epoch");
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks docs/commands.md, README.md and AGENTS.md against the program: every command is in the table, and every command and flag
+"""Checks docs/commands.md, docs/conventions.md, README.md and AGENTS.md against the program: every command is in the table, and every command and flag
 that they show exists."""
 
 import os
@@ -25,11 +25,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(set(re.findall(r"\./lockstep ([a-z]+)", usage)) - {"run"}, OF_THE_TREE)
 
     def test_every_command_and_flag_that_a_page_shows_exists(self):
-        for name in ("docs/commands.md", "docs/ci.md", "README.md", "AGENTS.md"):
+        for name in ("docs/commands.md", "docs/conventions.md", "docs/ci.md", "README.md", "AGENTS.md"):
             calls = calls_in(read(name))
             self.assertGreater(len(calls), 3, name)
             self.assertEqual(list(unknown_in(calls)), [], name)
         self.assertEqual(list(unknown_in(calls_in("lockstep rnu\n`./lockstep run --sede 7 -q`"))), ["rnu", "run --sede"])
+
+    def test_every_file_that_the_conventions_name_exists(self):
+        named = re.findall(r"`(\.?[A-Za-z_]+(?:\.[a-z]+)?)`", read("docs", "conventions.md"))
+        files = [name for name in named if "." in name and name not in ("run.json", "lockstep.toml") or name == ".github"]
+        self.assertGreater(len(files), 8)
+        self.assertEqual([name for name in files if not os.path.exists(os.path.join(ROOT, name))], [])
+
+    def test_every_convention_is_here_or_has_its_reason(self):
+        rows = re.findall(r"(?m)^\| (?!convention)([^|]+) \| (.+) \|$", read("docs", "conventions.md"))
+        self.assertEqual(len({row[0] for row in rows}), len(rows))
+        self.assertGreater(len(rows), 60)
+        self.assertEqual([name for name, here in rows if re.match(r"no\b|in part", here) and ":" not in here], [])
 
     def test_every_example_of_the_help_exists(self):
         for command in ((), *((each,) for each in sorted(commands()))):

@@ -58,6 +58,19 @@ TEST(Trace, EveryPartOfACollectiveCounts) {
   }
 }
 
+TEST(Trace, RanksThatDifferInTheRootAloneAreKnown) {
+  Collective broadcast{.op = "broadcast", .group = "world", .dtype = "uint8", .elements = 8};
+  const auto part = [&](auto change) {
+    auto other = broadcast;
+    change(other);
+    return first_divergence_point(of({{broadcast}, {broadcast}, {other}})).value();
+  };
+  broadcast.root = 0;
+  EXPECT_TRUE(part([](Collective& c) { c.root = 1; }).is_other_root);
+  EXPECT_FALSE(part([](Collective& c) { c.elements = 7; }).is_other_root);
+  EXPECT_FALSE(part([](Collective& c) { c.root = 1, c.elements = 7; }).is_other_root);
+}
+
 TEST(Trace, WhatIsOnlyDoneOnSomeRanksIsNoDifference) {
   auto done = sum(0, 4);
   done.done = true;

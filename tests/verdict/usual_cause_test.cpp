@@ -29,6 +29,8 @@ TEST(UsualCause, RanksWhoseCollectivesPartHaveOne) {
   EXPECT_TRUE(usual_cause_of({.text = "", .is_mismatch = true}).starts_with("models that differ"));
   EXPECT_TRUE(
       usual_cause_of({.text = "", .is_missing = true}).starts_with("a collective that some"));
+  EXPECT_TRUE(usual_cause_of({.text = "", .is_mismatch = true, .is_other_root = true})
+                  .starts_with("src or dst"));
   EXPECT_EQ(usual_cause_of({.text = "rank 1 waits"}), "");
 }
 
