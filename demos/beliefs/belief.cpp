@@ -11,7 +11,8 @@ namespace lockstep::demos::beliefs {
 namespace {
 
 constexpr Condition kRuns[] = {Condition::unmet, Condition::met};
-constexpr size_t kNumbersMost = 8;  // in a cell
+// In a cell: so many numbers, and fewer where they are long.
+constexpr size_t kNumbersMost = 8, kNumbersLeast = 4, kLettersMost = 24;
 
 const char* phase_of(Condition run) {
   return run == Condition::unmet ? "first run" : "second run";
@@ -165,9 +166,10 @@ Outcome::Column column(const std::string& title, const Records& records, const s
   Outcome::Column out{title, {}};
   for (int rank = 0; rank < records.world(); ++rank) {
     auto values = records.numbers(rank, name, step);
-    const bool is_cut = values.size() > kNumbersMost;
-    if (is_cut) values.resize(kNumbersMost);
-    out.by_rank.push_back(spaced(values) + (is_cut ? " ..." : ""));
+    const size_t recorded = values.size();
+    values.resize(std::min(recorded, kNumbersMost));
+    while (values.size() > kNumbersLeast && spaced(values).size() > kLettersMost) values.pop_back();
+    out.by_rank.push_back(spaced(values) + (values.size() < recorded ? " ..." : ""));
   }
   return out;
 }

@@ -26,6 +26,7 @@ import api_headers
 import api_python
 
 FIRST = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+OWN_FILES = ("docs/site/iframe-worker.js", "docs/site/site.css")
 DEMONSTRATIONS = "docs/demonstrations.md"
 THEIR_PAGES = """# Demonstrations' pages
 
@@ -93,7 +94,7 @@ class Staging:
             lambda found: found["begin"] + self.target_of(path, found["target"]) + found["end"] if found["target"] else found[0], text))
 
     def run(self):
-        self.waiting = list(first_pages(self.root))
+        self.waiting = [*first_pages(self.root), *OWN_FILES]
         self.done.update(self.waiting)
         while self.waiting:
             path = self.waiting.pop()

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -15,6 +16,7 @@ from program_case import HERE, PROGRAM, ProgramCase
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DRIVER = os.path.join(ROOT, ".venv-pages", "bin", "python")
+BUILDER = os.path.join(ROOT, ".venv-docs", "bin", "python")
 SKIP = 77
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = (360, 768, 1280)
@@ -66,6 +68,13 @@ BROKEN = """Array.from(document.querySelectorAll('#list th')).filter(cell => cel
   range.selectNodeContents(cell);
   return range.getClientRects().length > 1;
 }).map(cell => cell.textContent)"""
+
+
+# What a page of the documentation cuts on paper.
+CUT_OF_SITE = """Array.from(document.querySelectorAll('article pre, article table, article img')).filter(each => {
+  const edge = document.querySelector('article').getBoundingClientRect().right + 1;
+  return each.getBoundingClientRect().right > edge || each.scrollWidth > each.clientWidth + 1;
+}).map(each => each.tagName + ' ' + each.textContent.trim().slice(0, 80))"""
 
 
 class Text(html.parser.HTMLParser):
@@ -295,13 +304,8 @@ class Own(PageCase):
         self.assertEqual(page.locator("#histories article").count(), 3)
         self.assertIn("Which rank drew which sample", page.locator("#histories").inner_text())
 
-    def test_demonstrations_have_pages_too(self):
-        _, out, _ = self.run_program("demo")
-        for name in (line.split()[1] for line in out.splitlines()):
-            with self.subTest(name):
-                path = self.page_of("demo", name, *(["--set", "world=16"] if name == "scale" else []), status=0)
-                self.assert_fits(path)
-                self.assert_whole_without_scripts(path)
+    def test_a_page_of_many_ranks_fits(self):
+        self.assert_fits(self.page_of("demo", "scale", "--set", "world=16", status=0))
 
     def test_a_switch_shows_one_run_or_all(self):
         path = self.page_of("demo", "buffers", status=0)
@@ -329,10 +333,18 @@ class Own(PageCase):
         page, _ = self.opened(index)
         linked = [link.get_attribute("href") for link in page.locator("a").all()]
         self.assertEqual(sorted(linked + ["index.html"]), sorted(os.listdir(folder)))
+        _, demonstrations, _ = self.run_program("demo")
+        _, beliefs, _ = self.run_program("demo", "beliefs")
+        named = re.findall(r"(?m)^\d+\. (\w+)|^(belief-\d+) ", demonstrations + beliefs)
+        self.assertEqual({name + ".html" for pair in named for name in pair if name}, set(linked))
         for name in os.listdir(folder):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8") as file:
                 for address in re.findall(r'href="([^"]*)"', file.read()):
                     self.assertIn(address, os.listdir(folder), name)
+            with self.subTest(name):
+                self.assert_fits(path)
+                self.assert_whole_without_scripts(path)
 
 
 class Recorded(PageCase):
@@ -345,7 +357,59 @@ class Recorded(PageCase):
             self.assert_numbers(path, json.load(file))
 
 
+class Site(PageCase):
+    """The documentation that ./lockstep docs builds, opened as files."""
+
+    def setUp(self):
+        super().setUp()
+        self.site = os.path.join(self.folder, "site")
+        subprocess.run([BUILDER, "-B", os.path.join(ROOT, "docs", "site", "build.py"), "--out", self.site, "--source",
+                        os.path.join(self.folder, "source")], stdout=subprocess.DEVNULL, check=True, timeout=250)
+
+    def opened_of_site(self):
+        """A window, and what went wrong in it: requests of files beyond the site's, errors."""
+        window = self.chromium.new_context(color_scheme="light", reduced_motion="reduce", offline=True)
+        self.addCleanup(window.close)
+        page, wrong = window.new_page(), []
+        own = ("file://" + self.site.replace(" ", "%20"), "data:", "about:")
+        page.on("request", lambda request: request.url.startswith(own) or wrong.append("requests " + request.url))
+        page.on("console", lambda message: wrong.append("says " + message.text))
+        page.on("pageerror", lambda error: wrong.append("throws " + str(error)))
+        return page, wrong
+
+    def test_every_page_fits_screens_and_paper(self):
+        page, wrong = self.opened_of_site()
+        # 404.html is for a server. The demonstrations' pages are Own's.
+        names = [os.path.join(folder, name) for folder, _, names in os.walk(self.site) for name in names
+                 if name.endswith(".html") and name != "404.html"]
+        self.assertGreater(len(names), 100)
+        for name in names:
+            with self.subTest(name):
+                page.emulate_media(media="screen")
+                page.goto("file://" + name)
+                for width in (*WIDTHS, PAPER):
+                    page.set_viewport_size({"width": width, "height": 900})
+                    if width == PAPER:
+                        page.emulate_media(media="print")
+                    self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, width)
+                self.assertEqual(page.evaluate(CUT_OF_SITE), [])
+        self.assertEqual(wrong, [])
+
+    def test_the_search_finds_a_page_without_a_server(self):
+        page, wrong = self.opened_of_site()
+        page.goto("file://" + os.path.join(self.site, "index.html"))
+        page.locator("input.md-search__input").first.click()
+        page.locator("input.md-search__input").first.press_sequentially("SyncBatchNorm")
+        found = page.locator(".md-search-result__link").first
+        found.wait_for(state="attached", timeout=20_000)
+        self.assertIn(".html", found.get_attribute("href"))
+        self.assertEqual(wrong, [])
+
+
 if __name__ == "__main__":
+    if "Site" in sys.argv[1:] and not os.path.exists(BUILDER):
+        print("there is no .venv-docs: ./lockstep docs makes it")
+        sys.exit(SKIP)
     if browser() is None:
         skip("no Chromium is installed")
     unittest.main()
