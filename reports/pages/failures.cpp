@@ -147,7 +147,7 @@ void add_list_of_failures(Markup& html, const RunPage& page) {
   int story = 0;
   for (const auto& one : stories) {
     html.open("tr").element("th", {{"scope", "row"}}, kind_text(one)).open("td");
-    html.element("a", {{"href", "#" + id_of(++story)}}, one.scenario).close();
+    html.open("a", {{"href", "#" + id_of(++story)}}).name(one.scenario).close().close();
     html.element("td", {}, setting_text(one.setting, page.run.settings));
     html.element("td", {}, diagnosis_of(one)).close();
   }

@@ -158,7 +158,7 @@ void add_results(Markup& html, const Run& run) {
   html.close().close().open("tbody");
   for (const auto& scenario : scenarios) {
     html.open("tr", {{"data-scenario", scenario}});
-    html.open("th", {{"scope", "row"}}).text(scenario);
+    html.open("th", {{"scope", "row"}}).name(scenario);
     for (const auto& result : run.results)
       if (result.scenario == scenario && !result.claim.empty()) {
         html.element("span", {{"class", "claim"}}, result.claim);

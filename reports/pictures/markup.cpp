@@ -55,6 +55,14 @@ Markup& Markup::text(std::string_view text) {
   return *this;
 }
 
+Markup& Markup::name(std::string_view name) {
+  for (const char letter : escaped(name)) {
+    out_ += letter;
+    if (letter == '.' || letter == '_') out_ += "<wbr/>";
+  }
+  return *this;
+}
+
 Markup& Markup::element(std::string_view tag, const Attributes& attributes, std::string_view text) {
   return open(tag, attributes).text(text).close();
 }

@@ -20,6 +20,7 @@ class Markup {
   Markup& open(std::string_view tag, const Attributes& attributes = {});
   Markup& close();
   Markup& text(std::string_view text);
+  Markup& name(std::string_view name);  // a text that a line breaks behind "." and "_"
 
   // An element that holds text alone, and one that holds nothing and has no end.
   Markup& element(std::string_view tag, const Attributes& attributes, std::string_view text);

@@ -77,6 +77,16 @@ CUT_OF_SITE = """Array.from(document.querySelectorAll('article pre, article tabl
 }).map(each => each.tagName + ' ' + each.textContent.trim().slice(0, 80))"""
 
 
+# The names of scenarios of which a line ends within a word.
+BROKEN_NAMES = """Array.from(document.querySelectorAll('#list a, #results th[scope=row]')).filter(each => each.checkVisibility()).filter(each => {
+  const range = document.createRange(), text = Array.from(each.childNodes).filter(node => node.nodeType === Node.TEXT_NODE);
+  return text.some(node => {
+    range.selectNodeContents(node);
+    return new Set(Array.from(range.getClientRects()).map(box => box.top)).size > 1;
+  });
+}).map(each => each.textContent)"""
+
+
 class Text(html.parser.HTMLParser):
     """The text of a page as it was written, without scripts and styles."""
 
@@ -142,6 +152,7 @@ class PageCase(ProgramCase):
                 self.assert_pictures_fit(page)
                 self.assertEqual(page.evaluate(CUT, width == PAPER), [])
                 self.assertEqual(page.evaluate(BROKEN), [])
+                self.assertEqual(page.evaluate(BROKEN_NAMES), [])
                 self.assertEqual(wrong, [])
             page.context.close()
 
