@@ -70,7 +70,7 @@ BROKEN = """Array.from(document.querySelectorAll('#list th')).filter(cell => cel
 }).map(cell => cell.textContent)"""
 
 
-# What a page of the documentation cuts on paper.
+# Finds what a page of the documentation cuts on paper.
 CUT_OF_SITE = """Array.from(document.querySelectorAll('article pre, article table, article img')).filter(each => {
   const edge = document.querySelector('article').getBoundingClientRect().right + 1;
   return each.getBoundingClientRect().right > edge || each.scrollWidth > each.clientWidth + 1;

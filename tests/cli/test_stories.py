@@ -24,7 +24,7 @@ def linked(*subjects):
 
 
 class Stories(ProgramCase):
-    """Of the subjects that every build has."""
+    """The stories of the subjects that every build has."""
 
     def test_each_says_what_is_wrong_and_how_to_see_it_again(self):
         texts = []
@@ -51,7 +51,7 @@ class NeedsPyTorch(ProgramCase):
 
 
 class PyTorchsStories(NeedsPyTorch):
-    """Of PyTorch's DistributedDataParallel. All in one run, since each start of an interpreter takes seconds."""
+    """The stories of PyTorch's DistributedDataParallel, in one run, since each start of an interpreter takes seconds."""
 
     def test_each_says_what_is_wrong_and_how_to_see_it_again(self):
         cases = linked("pytorch")
@@ -83,7 +83,7 @@ MISTAKES = (
 
 
 class FilesStories(NeedsPyTorch):
-    """Of files of Python, each with a mistake."""
+    """The stories of files of Python, each with a mistake."""
 
     def test_each_says_what_is_wrong_and_how_to_see_it_again(self):
         texts = []
