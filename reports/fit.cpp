@@ -63,10 +63,24 @@ struct Word {
   bool has_blank = true;
 };
 
+// "s)" behind "0.1", which no line parts.
+bool is_unit_of(const std::string& word, const std::vector<Word>& before) {
+  static const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%";
+  const auto name = word.substr(0, word.find_first_not_of(letters));
+  const bool is_unit = name == "s" || name == "ms" || name == "min" || name == "MB" ||
+                       name == "GB" || name == "MiB" || name == "GiB" || name == "%";
+  return is_unit && !before.empty() &&
+         before.back().text.find_last_of("0123456789") + 1 == before.back().text.size();
+}
+
 // JSON may be broken behind any comma outside of its strings.
 std::vector<Word> words_of(const std::string& text, size_t columns) {
   std::vector<Word> words;
   for (const auto& word : split(text, ' ')) {
+    if (is_unit_of(word, words)) {
+      words.back().text += " " + word;
+      continue;
+    }
     words.push_back({word});
     if (!(word.starts_with('{') || word.starts_with('[')) || width(word) <= columns) continue;
     words.back().text.clear();

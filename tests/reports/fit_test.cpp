@@ -85,6 +85,9 @@ TEST(Fit, SentencesAreBrokenBetweenWordsAndLabelsStandAlone) {
             (Lines{"  rank 1 waits in collective #2,", "    which rank 0 completed",
                    "  case     world 2 · samples [1,2] ·", "           options.drop true",
                    "    | lockstep::Reducer::launch_all", "    |   at launch.cpp:40"}));
+  EXPECT_EQ(fitted({"  smallest case (31 cases tried in 0.1 s)"}, {.columns = 38}),
+            (Lines{"  smallest case (31 cases tried in", "    0.1 s)"}))
+      << "a unit stays with its number";
 }
 
 TEST(Fit, ACommandIsBrokenAsAShellReadsItAndAPathNever) {
