@@ -7,7 +7,6 @@
 #include "ddp/reducer/gradient_hooks.h"
 
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/instancenorm.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -103,11 +102,8 @@ std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bo
     collect<torch::nn::BatchNorm2dImpl>(*each, training, found);
     collect<torch::nn::BatchNorm3dImpl>(*each, training, found);
     collect<BatchNorm1dImpl>(*each, training, found);
-    collect<torch::nn::InstanceNorm1dImpl>(*each, training, found);
     collect<BatchNorm2dImpl>(*each, training, found);
-    collect<torch::nn::InstanceNorm2dImpl>(*each, training, found);
     collect<BatchNorm3dImpl>(*each, training, found);
-    collect<torch::nn::InstanceNorm3dImpl>(*each, training, found);
   }
   return found;
 }

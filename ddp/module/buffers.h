@@ -27,8 +27,9 @@ namespace lockstep {
 // BatchNorm in evaluation mode normalised by. It is wrong for a BatchNorm in training, whose graph
 // saves its statistics and does not read them: two forwards before one backward would raise, as in
 // PyTorch up to 2.11. So the write is hidden from autograd for the tensors in `unread`: the
-// statistics of BatchNorm and InstanceNorm, as long as no graph of a forward in evaluation mode
-// lives. Source: docs/semantics.md 0.4.
+// statistics of BatchNorm, as long as no graph of a forward in evaluation mode lives. An
+// InstanceNorm normalises by copies, so that no graph saves its statistics. Source:
+// docs/semantics.md 0.4.
 void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
                     const std::string& description, const DistributedDataParallelOptions& options,
                     const std::set<const at::TensorImpl*>& unread = {});

@@ -6,6 +6,7 @@
 // local, and a local forward's backward takes the flag of a synchronised one. Ranks then hold
 // different gradients, without an error. So the case is a list of forwards and a list of backwards,
 // which name forwards by number, possibly more than once. Gradients accumulate over all of them.
+// A loss may be made of what the module kept for itself, so that its pass goes through no output.
 // The model is one parameter whose gradient is chosen freely, in worlds that are powers of two, so
 // that every average is a small whole number.
 #include "harness/cases/generators.h"
@@ -29,13 +30,17 @@ struct Graphs {
   WorldSpec world;
   std::vector<Forward> forwards;  // empty: one that is synchronised
   std::vector<int> backwards;     // which forward's, counted cyclically; empty: each once, in order
+  bool of_kept = false;           // losses are of what the module kept, not of its outputs
   WrapOptions options;
   uint64_t seed = 0;
   auto operator<=>(const Graphs&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Graphs::world), field("forwards", &Graphs::forwards),
+    return std::tuple{field("world", &Graphs::world),
+                      field("forwards", &Graphs::forwards),
                       field("backwards", &Graphs::backwards, between(0, 15)),
-                      field("options", &Graphs::options), field("seed", &Graphs::seed)};
+                      field("of_kept", &Graphs::of_kept),
+                      field("options", &Graphs::options),
+                      field("seed", &Graphs::seed)};
   }
 };
 
@@ -60,7 +65,12 @@ std::vector<double> part_of(const Graphs& c, size_t forward, int rank) {
 class Shifted : public Model {
  public:
   Shifted() : weight_(register_parameter("weight", torch::ones({kElements}))) {}
-  at::Tensor forward(const at::Tensor& input) override { return weight_ + input; }
+  at::Tensor forward(const at::Tensor& input) override {
+    kept.push_back(weight_ + input);
+    return kept.back() + input;
+  }
+
+  std::vector<at::Tensor> kept;
 
  private:
   at::Tensor weight_;
@@ -76,7 +86,8 @@ void program(const Graphs& c, RankContext& here) {
   int step = 0;
   for (const auto graph : backwards_of(c)) {
     const auto gradient = torch::tensor(part_of(c, graph, here.rank()), at::kFloat);
-    replica->backward((outputs[graph] * gradient).sum());
+    const auto& output = c.of_kept ? model->kept[graph] : outputs[graph];
+    replica->backward((output * gradient.to(output.device())).sum());
     here.enter(step++, "after backward");
     here.record("weight", gradient_or_nothing(model->parameters().front()));
   }
@@ -105,27 +116,31 @@ std::vector<Graphs> every_small_one() {
              {synced}, {synced, synced}, {local, synced}, {synced, local}})
       for (const auto& backwards : std::vector<std::vector<int>>{{}, {1, 0}, {0, 0}, {0, 1, 0}})
         for (const bool views : {false, true})
-          all.push_back({.world = {.size = world},
-                         .forwards = forwards,
-                         .backwards = backwards,
-                         .options = {.gradient_as_bucket_view = views},
-                         .seed = 5});
+          for (const bool of_kept : {false, true})
+            all.push_back({.world = {.size = world},
+                           .forwards = forwards,
+                           .backwards = backwards,
+                           .of_kept = of_kept,
+                           .options = {.gradient_as_bucket_view = views},
+                           .seed = 5});
   return all;
 }
 
 rc::Gen<Graphs> cases() {
   const auto kinds = rc::gen::element(Forward::synced, Forward::local);
   return gen::apply(
-      [](int world, std::vector<Forward> forwards, std::vector<int> backwards, bool views,
-         bool batched, uint64_t seed) {
+      [](int world, std::vector<Forward> forwards, std::vector<int> backwards, bool of_kept,
+         bool views, bool batched, uint64_t seed) {
         return Graphs{.world = {.size = world},
                       .forwards = std::move(forwards),
                       .backwards = std::move(backwards),
+                      .of_kept = of_kept,
                       .options = {.gradient_as_bucket_view = views, .batched_grad_copy = batched},
                       .seed = seed};
       },
-      rc::gen::element(2, 4), gen::lists(3, kinds), gen::lists(4, rc::gen::inRange(0, 3)),
-      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+      rc::gen::element(2, 4), gen::lists(7, kinds), gen::lists(5, rc::gen::inRange(0, 7)),
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(),
+      rc::gen::inRange<uint64_t>(0, 1000));
 }
 
 }  // namespace
@@ -141,7 +156,7 @@ Scenario graphs_decide() {
       .not_covered = "one backward through several graphs, worlds that are no powers of two",
       .usual_mistake = "a flag that a forward raises and the next backward lowers.",
       .tags = {"accumulation"},
-      .must_catch = {"one_flag_for_all_forwards"},
+      .must_catch = {"four_forwards_remembered", "one_flag_for_all_forwards"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -149,11 +164,13 @@ Scenario graphs_decide() {
       .precondition = [](const Graphs& c) { return why_averages_round(c.world); },
       .program = program,
       .checks = {each_is_as_its_forward_was},
-      .labels = {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},
-                 {"a local forward", 0.4,
-                  [](const Graphs& c) {
-                    return std::ranges::count(c.forwards, Forward::local) > 0;
-                  }}},
+      .labels =
+          {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},
+           {"losses of what the module kept", 0.3, [](const Graphs& c) { return c.of_kept; }},
+           {"a backward behind five forwards and more that are synchronised", 0.08,
+            [](const Graphs& c) { return std::ranges::count(c.forwards, Forward::synced) > 4; }},
+           {"a local forward", 0.4,
+            [](const Graphs& c) { return std::ranges::count(c.forwards, Forward::local) > 0; }}},
   });
 }
 

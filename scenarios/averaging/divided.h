@@ -20,13 +20,14 @@ struct Divided {
   std::vector<int> sizes;     // elements of each parameter; empty: one of one element
   std::vector<Dtype> dtypes;  // of the parameters, read cyclically; empty: float32
   int groups = 1;             // param groups: parameter p is in group p modulo groups
-  int late_group = 0;   // the last group comes before this step; 0: it is there from the start
-  int slower = 0;       // before this step group 0 has half its learning rate; 0: never
-  int resume = 0;       // before this step the state is saved and loaded; 0: never
-  int resume_size = 1;  // in a world of so many ranks, at most all
-  int saving_rank = 0;  // modulo the world's size
-  int lacking = 0;      // so many of three parameters have no gradient, other ones in each step
-  int settings = 0;     // of the first group; each other group's are the next (settle())
+  int late_group = 0;        // the last group comes before this step; 0: it is there from the start
+  int slower = 0;            // before this step group 0 has half its learning rate; 0: never
+  int resume = 0;            // before this step the state is saved and loaded; 0: never
+  int resume_size = 1;       // in a world of so many ranks, at most all
+  int saving_rank = 0;       // modulo the world's size
+  bool has_trained = false;  // the optimizer that loads it has made a step with all parameters
+  int lacking = 0;   // so many of three parameters have no gradient, other ones in each step
+  int settings = 0;  // of the first group; each other group's are the next (settle())
   bool with_closure = false;         // which sets the gradients and returns a loss
   Clears clears = Clears::replaces;  // between steps
   uint64_t seed = 0;
@@ -46,6 +47,7 @@ struct Divided {
                       field("resume", &Divided::resume, between(0, 30)),
                       field("resume_size", &Divided::resume_size, between(1, 1024)),
                       field("saving_rank", &Divided::saving_rank, between(0, 1024)),
+                      field("has_trained", &Divided::has_trained),
                       field("lacking", &Divided::lacking, between(0, 2)),
                       field("settings", &Divided::settings, between(0, 3)),
                       field("with_closure", &Divided::with_closure),

@@ -18,11 +18,14 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <numeric>
 
 namespace lockstep::scenarios::averaging_sharded_optimizer_is_the_whole {
 namespace {
 
 using namespace averaging;
+
+constexpr const char *kGroupAdded = "group added", *kWholeState = "whole state";
 
 // LibTorch's archives hold addresses, so their sizes differ from run to run; what is sent is of one
 // size.
@@ -78,6 +81,36 @@ void step_once(const Divided& c, RankContext& here, int step, const Tensors& par
   if (c.with_closure) here.record("calls, loss", std::vector<int64_t>{calls, loss});
 }
 
+// Leaves parameters and gradients as they are, and states that must not outlive a load.
+void step_before_load(const Tensors& parameters, ShardedOptimizer& optimizer) {
+  Tensors values, gradients;
+  for (const auto& each : parameters) {
+    values.push_back(each.detach().clone());
+    gradients.push_back(each.grad());
+    each.mutable_grad() = at::ones_like(each.detach());
+  }
+  optimizer.step();
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    parameters[p].detach().copy_(values[p]);
+    parameters[p].mutable_grad() = gradients[p];
+  }
+}
+
+std::vector<int64_t> has_whole_state(ShardedOptimizer* optimizer) {
+  return {optimizer && optimizer->has_whole_state().value_or(false) ? 1 : 0};
+}
+
+// A rank that has the state of all ranks adds a group of parameters, whose state that lacks.
+void add_group(const Divided& c, RankContext& here, int step, const Tensors& parameters,
+               ShardedOptimizer* optimizer) {
+  if (optimizer) {
+    optimizer->save(c.saving_rank % ranks_in(c, step));
+    optimizer->add_group(group_of_parameters(c, parameters, group_count(c) - 1));
+  }
+  here.enter(step, kGroupAdded);
+  here.record(kWholeState, has_whole_state(optimizer));
+}
+
 void program(const Divided& c, RankContext& here) {
   const auto make = [&](const ParamGroups& groups) { return made(c.optimizer, groups); };
   const auto divided = parameters_of(c, here.device()), whole = parameters_of(c, here.device());
@@ -97,13 +130,13 @@ void program(const Divided& c, RankContext& here) {
       if (here.rank() < ranks_in(c, step)) {
         of_ranks = sharded_optimizer(here, groups_of(c, step - 1, divided), make,
                                      here.group_of(first_ranks(ranks_in(c, step))));
+        if (c.has_trained) step_before_load(divided, *of_ranks);
         of_ranks->load(saved);
       }
     }
     if (has_late_group(c) && step == c.late_group) {
-      const size_t last = group_count(c) - 1;
-      of_one->add_param_group(group_of_parameters(c, whole, last));
-      if (of_ranks) of_ranks->add_group(group_of_parameters(c, divided, last));
+      of_one->add_param_group(group_of_parameters(c, whole, group_count(c) - 1));
+      add_group(c, here, step, divided, of_ranks.get());
     }
     if (step > 0 && step == c.slower) {
       auto& options = of_one->param_groups().front().options();
@@ -123,8 +156,7 @@ void program(const Divided& c, RankContext& here) {
     }
     here.record("elements of state",
                 std::vector<int64_t>{of_ranks ? of_ranks->elements_of_state() : 0});
-    const auto has_whole_state = of_ranks ? of_ranks->has_whole_state() : false;
-    here.record("whole state", std::vector<int64_t>{has_whole_state.value_or(false) ? 1 : 0});
+    here.record(kWholeState, has_whole_state(of_ranks.get()));
   }
 }
 
@@ -176,12 +208,17 @@ Findings each_rank_keeps_its_part(const Divided& c, const History& h) {
   return equal("Each rank must keep the state of its own parameters, and no other", rows);
 }
 
-Findings a_step_ends_the_whole_state(const Divided& c, const History& h) {
+Findings a_change_ends_the_whole_state(const Divided& c, const History& h) {
   std::vector<Comparison> rows;
   for (int step = 0; step < c.steps; ++step)
     rows.push_back(
-        {.row = h.row({step, "after step"}, "whole state"), .expected = {int64_values({0})}});
-  return equal("A rank must not give out the state of all ranks as it was before a step", rows);
+        {.row = h.row({step, "after step"}, kWholeState), .expected = {int64_values({0})}});
+  if (has_late_group(c))
+    rows.push_back(
+        {.row = h.row({c.late_group, kGroupAdded}, kWholeState), .expected = {int64_values({0})}});
+  return equal(
+      "A rank must not give out the state of all ranks as it was before a step or a further group",
+      rows);
 }
 
 Findings gradients_are_cleared(const Divided& c, const History& h) {
@@ -248,7 +285,8 @@ rc::Gen<Divided> cases() {
       set(&Divided::groups, inRange(1, 4)), set(&Divided::late_group, inRange(0, 4)),
       set(&Divided::slower, inRange(0, 4)), set(&Divided::resume, element(0, 1, 1, 2, 2, 3)),
       set(&Divided::resume_size, inRange(1, 5)), set(&Divided::saving_rank, inRange(0, 6)),
-      set(&Divided::lacking, inRange(0, 3)), set(&Divided::settings, element(0, 1, 2, 3)),
+      set(&Divided::has_trained), set(&Divided::lacking, inRange(0, 3)),
+      set(&Divided::settings, element(0, 1, 2, 3)),
       set(&Divided::with_closure, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
       set(&Divided::clears,
           element(Clears::replaces, Clears::replaces, Clears::drops, Clears::fills)),
@@ -275,8 +313,9 @@ Scenario sharded_optimizer_is_the_whole() {
       .usual_mistake = "loading a state by the places of a rank's own parameters: in another "
                        "world they are other parameters.",
       .tags = {"averaging", "optimizers"},
-      .must_catch = {"sharded_closure_called_twice", "sharded_group_given_out_anew",
-                     "sharded_last_rank_sends_nothing", "sharded_options_not_loaded",
+      .must_catch = {"loaded_sharded_optimizer_keeps_its_states", "sharded_closure_called_twice",
+                     "sharded_group_given_out_anew", "sharded_last_rank_sends_nothing",
+                     "sharded_options_not_loaded", "sharded_state_given_out_after_a_group",
                      "sharded_state_given_out_after_a_step", "sharded_state_kept_whole",
                      "sharded_state_of_the_saving_rank_alone",
                      "sharded_zero_grad_of_own_parameters"},
@@ -286,12 +325,25 @@ Scenario sharded_optimizer_is_the_whole() {
       .cases = cases(),
       .program = program,
       .checks = {the_whole_moves, equals_the_whole, each_rank_keeps_its_part,
-                 a_step_ends_the_whole_state, gradients_are_cleared, a_closure_is_called_once},
+                 a_change_ends_the_whole_state, gradients_are_cleared, a_closure_is_called_once},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Divided>},
                  {"a state in a world of another size", 0.2, resumes_with_state},
                  {"a group that comes later", 0.15, has_late_group},
                  {"settings that are not the defaults", 0.4,
                   [](const Divided& c) { return c.settings > 0; }},
+                 {"a load into an optimizer that has trained", 0.15,
+                  [](const Divided& c) { return c.has_trained && resumes(c); }},
+                 {"a state that it has of parameters that had no gradient", 0.05,
+                  [](const Divided& c) {
+                    if (!c.has_trained || !resumes(c) || numbers_kept(c.optimizer) == 0)
+                      return false;
+                    const auto kept = elements_kept(c, c.resume - 1);
+                    int64_t all = 0;
+                    for (size_t p = 0; p < parameter_count(c); ++p)
+                      if (p % group_count(c) < groups_in(c, c.resume - 1))
+                        all += size_of(c, p) * numbers_kept(c.optimizer);
+                    return std::accumulate(kept.begin(), kept.end(), int64_t{0}) < all;
+                  }},
                  {"a closure", 0.04, [](const Divided& c) { return c.with_closure; }},
                  {"gradients cleared by the optimizer", 0.2,
                   [](const Divided& c) { return c.clears != Clears::replaces; }},

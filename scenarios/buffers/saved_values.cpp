@@ -10,8 +10,8 @@
 //
 // Why the check suffices: a rank records its buffers before a forward and in it, so its own records
 // say whether the broadcast changed their bits there. An InstanceNorm saves copies in evaluation.
-// The other ranks' backward then fails as well, and says which rank's did; the step after it goes
-// well.
+// The other ranks' backward then fails as well, if a synchronised forward is in it, and says which
+// rank's did; the next step goes well.
 #include "harness/cases/generators.h"
 #include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
@@ -34,18 +34,23 @@ constexpr int64_t kChannels = 2, kSamples = 3, kSide = 2;
 constexpr const char *kBefore = "before forward", *kIn = "in forward", *kEnd = "after backward",
                      *kSentence = "sentence", *kNext = "after the next backward";
 
-enum class Forward { train, evaluate, train_and_drop, evaluate_and_drop };
-
+enum class Forward {
+  train,
+  evaluate,
+  train_and_drop,
+  evaluate_and_drop,
+  train_in_no_sync,
+  evaluate_in_no_sync,
+};
 enum class NormKind { batch, instance, own };
 
 struct Saved {
   WorldSpec world;
-  // In training or evaluation; graphs are kept, or dropped at once. The last one is kept; empty:
-  // one in training.
+  // In training or evaluation, and inside no_sync or not; graphs are kept, or dropped at once. The
+  // last one is kept; empty: one in training.
   std::vector<Forward> forwards;
-  NormKind norm =
-      NormKind::batch;  // LibTorch's BatchNorm or InstanceNorm, or the subject's BatchNorm
-  int axes = 2;         // behind the channels
+  NormKind norm = NormKind::batch;  // of LibTorch, or the subject's BatchNorm
+  int axes = 2;                     // behind the channels
   uint64_t seed = 0;
   auto operator<=>(const Saved&) const = default;
   static constexpr auto fields() {
@@ -61,8 +66,23 @@ std::vector<Forward> forwards_of(const Saved& c) {
 
 bool is_kept(const Saved& c, size_t forward) {
   const auto all = forwards_of(c);
-  return forward + 1 == all.size() ||
-         (all[forward] == Forward::train || all[forward] == Forward::evaluate);
+  return forward + 1 == all.size() || !word_of(all[forward]).ends_with("drop");
+}
+
+bool evaluates(Forward kind) {
+  return word_of(kind).starts_with("evaluate");
+}
+
+bool is_local(Forward kind) {
+  return word_of(kind).ends_with("no_sync");
+}
+
+// Ranks wait for each other in a backward through what a synchronised forward made.
+bool is_reduced(const Saved& c) {
+  const auto all = forwards_of(c);
+  for (size_t f = 0; f < all.size(); ++f)
+    if (is_kept(c, f) && !is_local(all[f])) return true;
+  return false;
 }
 
 struct Layer {
@@ -135,11 +155,14 @@ void program(const Saved& c, RankContext& here) {
       here.enter(static_cast<int>(f), phase);
       record_buffers(here, *model);
     };
-    model->train(kinds[f] == Forward::train || kinds[f] == Forward::train_and_drop);
+    model->train(!evaluates(kinds[f]));
     look(kBefore);
     model->on_entry = [&] { look(kIn); };
-    const auto output = replica->forward(drawn(c, Stream::input, here.rank(), f));
-    if (is_kept(c, f)) sum = sum + (output * drawn(c, Stream::cotangent, here.rank(), f)).sum();
+    const auto forward = [&] {
+      const auto output = replica->forward(drawn(c, Stream::input, here.rank(), f));
+      if (is_kept(c, f)) sum = sum + (output * drawn(c, Stream::cotangent, here.rank(), f)).sum();
+    };
+    is_local(kinds[f]) ? replica->no_sync(forward) : forward();
   }
   model->on_entry = nullptr;
   const auto end = static_cast<int>(kinds.size());
@@ -154,10 +177,6 @@ void program(const Saved& c, RankContext& here) {
   backward(kNext, replica->forward(drawn(c, Stream::input, here.rank(), kinds.size())).sum());
 }
 
-std::string sentence_of(const History& h, const Moment& at, int rank) {
-  return sentence_in(h.row(at, kSentence), rank);
-}
-
 // True if the broadcast before some forward changed what an evaluation forward before it has saved.
 bool has_changed(const Saved& c, const History& h, int rank) {
   if (c.norm == NormKind::instance) return false;
@@ -170,9 +189,7 @@ bool has_changed(const Saved& c, const History& h, int rank) {
       };
       if (is_saved && held(kBefore) != held(kIn)) return true;
     }
-    is_saved =
-        is_saved || ((kinds[f] == Forward::evaluate || kinds[f] == Forward::evaluate_and_drop) &&
-                     is_kept(c, f));
+    is_saved = is_saved || (evaluates(kinds[f]) && is_kept(c, f));
   }
   return false;
 }
@@ -181,14 +198,14 @@ Findings only_changed_values_are_reported(const Saved& c, const History& h) {
   const auto end = static_cast<int>(forwards_of(c).size());
   std::vector<bool> changed;
   for (int rank = 0; rank < c.world.size; ++rank) changed.push_back(has_changed(c, h, rank));
-  const bool is_any = std::find(changed.begin(), changed.end(), true) != changed.end();
+  const bool is_any = is_reduced(c) && std::ranges::count(changed, true) > 0;
   const bool words_count = is_in_our_words(h.row({end, kEnd}, kSentence));
   for (int rank = 0; rank < c.world.size; ++rank) {
     const std::string expected = changed[static_cast<size_t>(rank)]
                                      ? "modified by an inplace operation"
                                  : is_any ? "an exception was thrown in the backward pass"
                                           : "";
-    const auto sentence = sentence_of(h, {end, kEnd}, rank);
+    const auto sentence = sentence_in(h.row({end, kEnd}, kSentence), rank);
     const bool is_right = expected.empty() || !words_count
                               ? sentence.empty() == expected.empty()
                               : sentence.find(expected) != std::string::npos;
@@ -205,7 +222,7 @@ Findings only_changed_values_are_reported(const Saved& c, const History& h) {
                  (sentence.empty() ? "" : ": '" + sentence + "'")}};
   }
   for (int rank = 0; rank < c.world.size; ++rank)
-    if (const auto sentence = sentence_of(h, {end, kNext}, rank); !sentence.empty())
+    if (const auto sentence = sentence_in(h.row({end, kNext}, kSentence), rank); !sentence.empty())
       return {{"The step after it must go well", "next_step_failed", kNext,
                "rank " + std::to_string(rank) + " received '" + sentence + "'"}};
   return {};
@@ -216,7 +233,9 @@ std::vector<Saved> every_small_one() {
   const std::vector<std::vector<Forward>> lists{{train, train},
                                                 {evaluate, train, train},
                                                 {evaluate_and_drop, train, train},
-                                                {train, evaluate, train, train}};
+                                                {train, evaluate, train, train},
+                                                {evaluate_in_no_sync, train, train, train},
+                                                {train_in_no_sync, train, train}};
   std::vector<Saved> all;
   for (const auto& forwards : lists)
     for (const auto norm : {NormKind::batch, NormKind::instance, NormKind::own})
@@ -229,9 +248,10 @@ rc::Gen<Saved> cases() {
   using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  const auto forwards = gen::lists(1, 7,
-                                   element(Forward::train, Forward::evaluate, Forward::evaluate,
-                                           Forward::train_and_drop, Forward::evaluate_and_drop));
+  const auto forwards = gen::lists(
+      1, 7,
+      element(Forward::train, Forward::evaluate, Forward::evaluate, Forward::train_and_drop,
+              Forward::evaluate_and_drop, Forward::train_in_no_sync, Forward::evaluate_in_no_sync));
   return gen::build<Saved>(
       set(&Saved::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Saved::forwards, forwards),
@@ -239,11 +259,11 @@ rc::Gen<Saved> cases() {
       set(&Saved::axes, inRange(1, 4)), set(&Saved::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
-bool has_kept_evaluation(const Saved& c) {
+// True if a broadcast precedes one of the forwards behind the evaluation.
+bool is_kept_over_a_broadcast(const Saved& c, Forward evaluation) {
   const auto kinds = forwards_of(c);
-  for (size_t f = 0; f + 2 < kinds.size(); ++f)
-    if (kinds[f] == Forward::evaluate) return true;
-  return false;
+  const auto last = kinds.end() - 1, kept = std::find(kinds.begin(), last, evaluation);
+  return kept != last && std::any_of(kept + 1, last, std::not_fn(is_local));
 }
 
 }  // namespace
@@ -262,7 +282,8 @@ Scenario saved_values() {
       .not_covered = "buffers that forward multiplies with; gradients' values",
       .usual_mistake = "hiding the broadcast's write from autograd, or hiding it never.",
       .tags = {"buffers"},
-      .must_catch = {"evaluation_graph_forgotten", "batch_norm_of_images_forgotten"},
+      .must_catch = {"batch_norm_of_images_forgotten", "evaluation_graph_forgotten",
+                     "local_evaluation_graph_forgotten"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -270,7 +291,12 @@ Scenario saved_values() {
       .program = program,
       .checks = {only_changed_values_are_reported},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Saved>},
-                 {"an evaluation whose graph is kept over two forwards", 0.15, has_kept_evaluation},
+                 {"an evaluation whose graph is kept over two forwards", 0.12,
+                  [](const Saved& c) { return is_kept_over_a_broadcast(c, Forward::evaluate); }},
+                 {"an evaluation inside no_sync, kept likewise", 0.08,
+                  [](const Saved& c) {
+                    return is_kept_over_a_broadcast(c, Forward::evaluate_in_no_sync);
+                  }},
                  {"layers of the subject's own", 0.15,
                   [](const Saved& c) { return c.norm == NormKind::own; }}},
   });

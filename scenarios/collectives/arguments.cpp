@@ -1,6 +1,7 @@
 #include "scenarios/collectives/arguments.h"
 
 #include "harness/worlds/subject.h"
+#include "scenarios/collectives/state_arguments.h"
 
 #include <torch/torch.h>
 
@@ -11,25 +12,7 @@ namespace lockstep::scenarios::collectives {
 
 namespace {
 
-using Act = std::function<void(bool has_another)>;
 using torch::optim::OptimizerParamGroup;
-
-at::Tensor numbers(int64_t count, at::ScalarType dtype = at::kDouble) {
-  return torch::ones({count}, dtype);
-}
-
-at::Tensor leaf(int64_t count) {
-  return numbers(count).set_requires_grad(true);
-}
-
-class Multiplied : public Model {
- public:
-  Multiplied() : weight_(register_parameter("w", numbers(2))) { register_buffer("b", numbers(1)); }
-  at::Tensor forward(const at::Tensor& input) override { return weight_ * input; }
-
- private:
-  at::Tensor weight_;
-};
 
 // A program's own collective, with one argument changed.
 Act own(RankContext& here, CollectiveKind kind,
@@ -40,7 +23,7 @@ Act own(RankContext& here, CollectiveKind kind,
     for (int part = 0;
          call.kind == CollectiveKind::scatter && call.root == here.rank() && part < here.size();
          ++part)
-      call.parts.push_back(numbers(2));
+      call.parts.push_back(at::ones_like(call.tensor));
     collective(here, call);
   };
 }
@@ -54,26 +37,6 @@ Act scattered(RankContext& here, int source) {
     collective(
         here,
         {.kind = CollectiveKind::scatter, .tensor = numbers(2), .root = source, .parts = parts});
-  };
-}
-
-Act averaged(RankContext& here, const std::function<void(AveragingOptions&)>& change) {
-  return [&here, change](bool has_another) {
-    AveragingOptions options{.levels = {{.period = 1, .size = here.size()}}};
-    if (has_another) change(options);
-    averaged_sgd(here, {leaf(2)}, options);
-  };
-}
-
-// One object, whose second call continues behind the first.
-Act averaged_gradient(RankContext& here) {
-  const auto of_rank = numbers(2).fill_(here.rank()).set_requires_grad(true);
-  const std::shared_ptr<AveragedSgd> optimizer =
-      averaged_sgd(here, {of_rank}, {.levels = {{.period = 2, .size = here.size()}}});
-  return [&here, of_rank, optimizer](bool has_another) {
-    of_rank.mutable_grad() = has_another ? at::Tensor() : at::zeros_like(of_rank);
-    optimizer->step();
-    here.record("average", of_rank.detach());
   };
 }
 
@@ -111,27 +74,6 @@ Act with_learning_rate_of(RankContext& here, size_t group) {
     optimizer.set_learning_rate(group, has_another ? 0.25 : 0.5);
     optimizer.step();
   });
-}
-
-Act saved(RankContext& here, Argument argument) {
-  if (here.rank() == 0) here.store()->set("folder", here.scratch().string());
-  const auto path = here.store()->get_to_str("folder") + "/checkpoint.pt";
-  return [&here, argument, path](bool has_another) {
-    const auto is = [&](Argument which) { return has_another && argument == which; };
-    Multiplied model;
-    int64_t epoch = is(Argument::epoch) ? 3 : 2, step = is(Argument::step) ? 5 : 4;
-    const auto sampler =
-        shard(here, {.length = 4, .shuffle = true, .seed = is(Argument::seed_of_sampler) ? 1 : 0});
-    if (is(Argument::position_of_sampler)) sampler->next(1);
-    checkpoints(here).save(
-        path, here.group(),
-        {.model = is(Argument::parts) ? nullptr : &model,
-         .sampler = sampler.get(),
-         .epoch = &epoch,
-         .step = &step,
-         .generators = {}},
-        {.keep_last = is(Argument::keep_last) ? 2 : 1, .is_best = is(Argument::is_best)}, {});
-  };
 }
 
 Act wrapped(RankContext& here, Argument argument) {
@@ -177,15 +119,17 @@ Act call_of(const Disagreeing& c, RankContext& here) {
   using enum CollectiveKind;
   const auto set_root = [](ProgramCollective& call) { call.root = 1; };
   const auto set_dtype = [](ProgramCollective& call) { call.tensor = numbers(2, at::kFloat); };
+  const auto set_shape = [](ProgramCollective& call) { call.tensor = numbers(3); };
+  const auto set_reduction = [](ProgramCollective& call) { call.reduction = ReductionKind::max; };
   switch (c.argument) {
     case collective:
       return own(here, all_reduce, [](auto& call) { call.kind = barrier; });
     case dtype:
       return own(here, all_reduce, set_dtype);
     case shape:
-      return own(here, all_reduce, [](auto& call) { call.tensor = numbers(3); });
+      return own(here, all_reduce, set_shape);
     case reduction:
-      return own(here, all_reduce, [](auto& call) { call.reduction = ReductionKind::max; });
+      return own(here, all_reduce, set_reduction);
     case destination:
       return own(here, reduce, set_root);
     case source:
@@ -196,6 +140,18 @@ Act call_of(const Disagreeing& c, RankContext& here) {
       return own(here, gather, set_root);
     case source_of_scatter:
       return own(here, scatter, set_root);
+    case reduction_of_reduce:
+      return own(here, reduce, set_reduction);
+    case shape_of_reduce:
+      return own(here, reduce, set_shape);
+    case shape_of_broadcast:
+      return own(here, broadcast, set_shape);
+    case gathered_shape:
+      return own(here, all_gather, set_shape);
+    case shape_of_gather:
+      return own(here, gather, set_shape);
+    case shape_of_scatter:
+      return own(here, scatter, set_shape);
     case ranks_of_new_group:
       return [&here](bool has_another) {
         lockstep::collective(here, {.kind = barrier,
@@ -219,6 +175,12 @@ Act call_of(const Disagreeing& c, RankContext& here) {
       };
     case Argument::averaged_gradient:
       return collectives::averaged_gradient(here);
+    case averaged_shape:
+      return averaged_parameters(here, 1, 3);
+    case count_of_averaged:
+      return averaged_parameters(here, 2, 2);
+    case Argument::step_of_average:
+      return collectives::step_of_average(here);
     case groups:
       return [&here](bool has_another) {
         auto all = one_group(1);
@@ -250,7 +212,11 @@ Act call_of(const Disagreeing& c, RankContext& here) {
     case position_of_sampler:
     case keep_last:
     case is_best:
+    case generators:
       return saved(here, c.argument);
+    case loaded_parts:
+    case loaded_file:
+      return loaded(here, c.argument);
     case hook:
     case pass_of_local_sgd:
     case place_of_buffer_hook:

@@ -21,6 +21,12 @@ enum class Argument {
   gathered_dtype,
   destination_of_gather,
   source_of_scatter,
+  reduction_of_reduce,
+  shape_of_reduce,
+  shape_of_broadcast,
+  gathered_shape,
+  shape_of_gather,
+  shape_of_scatter,
   ranks_of_new_group,
   parts_beside_the_source,  // are given by a rank that has none to give
   parts_of_the_source,      // are one too few
@@ -29,6 +35,9 @@ enum class Argument {
   warmup_steps,
   levels,
   averaged_gradient,
+  averaged_shape,
+  count_of_averaged,
+  step_of_average,
   // of a sharded optimizer
   groups,
   parameters_of_group,
@@ -46,6 +55,9 @@ enum class Argument {
   position_of_sampler,
   keep_last,
   is_best,
+  generators,
+  loaded_parts,
+  loaded_file,
   // of a replica
   hook,
   pass_of_local_sgd,
@@ -74,8 +86,8 @@ struct Disagreeing {
   }
 };
 
-// The words of an argument in a sentence: what it is called, and what the ranks have; or why the
-// rank with another one cannot take part.
+// The words of an argument in a sentence: what it is called, and what the ranks have, which is
+// empty where the case does not say; or why the rank with another one cannot take part.
 struct Said {
   std::string subject, by_most, by_one;
   std::string refusal = "";

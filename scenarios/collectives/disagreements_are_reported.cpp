@@ -47,25 +47,30 @@ std::string sentence_of(const History& h, const char* phase, int rank) {
   return sentence_in(h.row({0, std::string(phase) + ": error"}, kSentence), rank);
 }
 
+// Up to the values, where the case does not say them.
 std::string expected_sentence(const Disagreeing& c) {
   const auto said = said_of(c);
   if (!said.refusal.empty())
     return "rank " + std::to_string(odd_rank(c)) + " of " + std::to_string(c.world.size) +
            " cannot take part: " + said.refusal;
+  const auto subject = "ranks disagree on " + said.subject + ": ";
+  if (said.by_most.empty()) return subject;
   std::vector<int> most;
   for (int rank = 0; rank < c.world.size; ++rank)
     if (rank != odd_rank(c)) most.push_back(rank);
   std::string by_most = named(most) + (most.size() == 1 ? " has " : " have ") + said.by_most;
   std::string by_one = named({odd_rank(c)}) + " has " + said.by_one;
   if (odd_rank(c) == 0) std::swap(by_most, by_one);
-  return "ranks disagree on " + said.subject + ": " + by_most + "; " + by_one;
+  return subject + by_most + "; " + by_one;
 }
 
 Findings every_rank_receives_the_sentence(const Disagreeing& c, const History& h) {
   const auto right = expected_sentence(c);
+  const auto first = sentence_of(h, kFirst, 0);
+  const bool is_cut = said_of(c).refusal.empty() && said_of(c).by_most.empty();
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto sentence = sentence_of(h, kFirst, rank);
-    if (sentence == right) continue;
+    if (is_cut ? sentence.starts_with(right) && sentence == first : sentence == right) continue;
     return {{"Every rank must receive one sentence that names the argument, and who has which",
              sentence.empty() ? "error_does_not_arrive" : "names_another_difference", kFirst,
              "rank " + std::to_string(rank) + " received " +
@@ -136,9 +141,9 @@ Scenario disagreements_are_reported() {
       .tags = {"collectives", "errors"},
       .must_catch = {"average_refused_and_counted", "buffer_hooks_place_not_compared",
                      "is_best_not_compared", "learning_rate_of_the_first_group_compared",
-                     "learning_rates_not_compared", "pass_of_local_sgd_not_compared",
-                     "position_of_sampler_not_compared", "reduction_not_compared",
-                     "scatter_takes_parts_of_all_ranks"},
+                     "learning_rates_not_compared", "loaded_files_not_compared",
+                     "pass_of_local_sgd_not_compared", "position_of_sampler_not_compared",
+                     "reduction_not_compared", "scatter_takes_parts_of_all_ranks"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_argument,

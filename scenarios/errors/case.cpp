@@ -41,9 +41,15 @@ bool is_of_all_ranks(const Erring& c) {
   return true;
 }
 
+// Behind a local forward no buffer is sent.
+bool sends_buffer(const Erring& c) {
+  return c.buffer && c.options.broadcast_buffers && c.local_passes == 0;
+}
+
 bool errs(const Erring& c, int step, int rank) {
   if (c.mistake.kind == MistakeKind::late && is_of_all_ranks(c)) return false;
   if (c.mistake.kind == MistakeKind::forward_twice && c.buffer) return false;
+  if (c.mistake.kind == MistakeKind::buffer_converted && !sends_buffer(c)) return false;
   return c.mistake.kind != MistakeKind::none && c.mistake.step % c.steps == step &&
          is_among(c.mistake.ranks, rank, c.world.size);
 }
@@ -65,6 +71,7 @@ bool begins_anew(const Erring& c) {
   return kind == MistakeKind::throw_in_forward || kind == MistakeKind::frozen ||
          kind == MistakeKind::converted || kind == MistakeKind::unhooked ||
          kind == MistakeKind::registered || kind == MistakeKind::reported ||
+         (kind == MistakeKind::buffer_converted && sends_buffer(c)) ||
          kind == MistakeKind::forward_in_backward;
 }
 

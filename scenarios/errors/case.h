@@ -45,6 +45,7 @@ enum class MistakeKind {
   converted,            // likewise
   unhooked,             // the replica's hooks of autograd are removed before it
   registered,           // a further parameter, "late", is registered before the forward
+  buffer_converted,     // the buffer is, before a forward that sends it
   reported,             // the rank reports a failure before the forward
   forward_in_backward,  // its function calls the replica
   forward_twice,        // the forward is made twice, and its first output is dropped: the rank has
@@ -128,6 +129,9 @@ bool is_among(const Ranks& ranks, int rank, int world_size);
 std::string planted(size_t parameter, int rank);
 
 bool is_of_all_ranks(const Erring& c);
+
+// True if each synchronised forward sends the buffer.
+bool sends_buffer(const Erring& c);
 
 // True if this rank makes the mistake in this step; about which parameter.
 bool errs(const Erring& c, int step, int rank);

@@ -43,6 +43,7 @@ rc::Gen<Mistake> mistakes() {
                                                         {1, MistakeKind::converted},
                                                         {1, MistakeKind::unhooked},
                                                         {1, MistakeKind::registered},
+                                                        {1, MistakeKind::buffer_converted},
                                                         {1, MistakeKind::reported},
                                                         {1, MistakeKind::forward_in_backward},
                                                         {6, MistakeKind::forward_twice},
@@ -110,6 +111,10 @@ rc::Gen<Erring> erring() {
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);
         if (c.mistake.kind == MistakeKind::forward_twice) c.buffer = false;
+        if (c.mistake.kind == MistakeKind::buffer_converted) {
+          c.buffer = c.options.broadcast_buffers = true;
+          c.local_passes = 0;
+        }
         // Peers of a rank that is late wait for it as long as their timeout says.
         if (c.mistake.kind == MistakeKind::late) c.world.injections.clear();
         return c;

@@ -53,6 +53,8 @@ std::string own_word(const Erring& c, int rank) {
   if (kind == MistakeKind::forward_in_backward) return "the backward pass before this is not over";
   if (kind == MistakeKind::registered)
     return "parameter 'late' was registered after the module was wrapped";
+  if (kind == MistakeKind::buffer_converted)
+    return "buffer 0 was 'count' Long[1] when the module was wrapped and is 'count' Int[1] now";
   if (kind == MistakeKind::unhooked)
     return "remove_autograd_hooks() was called; wrap the module again";
   return "parameter '" + name_of(p) + "' was " + word_of(kind);

@@ -28,9 +28,10 @@ std::vector<Erring> every_small_one() {
   std::vector<Erring> all;
   for (const int world : {2, 3})
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
-      for (const auto kind : {throw_in_backward, in_the_loss, dtype, sparse, twice,
-                              throw_in_forward, frozen, converted, unhooked, registered, reported,
-                              forward_in_backward, forward_twice, skipped, late})
+      for (const auto kind :
+           {throw_in_backward, in_the_loss, dtype, sparse, twice, throw_in_forward, frozen,
+            converted, unhooked, registered, buffer_converted, reported, forward_in_backward,
+            forward_twice, skipped, late})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
             all.push_back({.world = {.size = world},
@@ -40,6 +41,7 @@ std::vector<Erring> every_small_one() {
                                         Attempt::bare, Attempt::join, Attempt::update,
                                         Attempt::forward_without_gradients},
                            .sizes = {1, 2, 1},
+                           .buffer = kind == buffer_converted,
                            .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
   return all;
 }
@@ -65,8 +67,9 @@ Scenario reach_every_rank() {
       .not_covered = "ranks that die or stop, mistakes in constructions and joins, two mistakes",
       .usual_mistake = "catching an error on the rank that has it, and continuing alone.",
       .tags = {"errors", "failures"},
-      .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
-                     "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
+      .must_catch = {"buffers_looked_at_without_their_dtype", "failed_pass_written_back",
+                     "first_pass_that_failed_is_learned", "flag_stays_raised",
+                     "longer_of_two_timeouts", "registered_later_unseen",
                      "removed_hooks_go_unnoticed", "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
@@ -91,6 +94,8 @@ Scenario reach_every_rank() {
                   }},
                  {"hooks that are removed", 0.015,
                   [](const Erring& c) { return is(c, MistakeKind::unhooked); }},
+                 {"a buffer that is converted", 0.015,
+                  [](const Erring& c) { return is(c, MistakeKind::buffer_converted); }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"calls after the end", 0.08,
                   [](const Erring& c) {

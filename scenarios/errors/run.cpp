@@ -201,6 +201,7 @@ class Runner {
       mistaken().set_data(mistaken().detach().to(other));
     if (c_.mistake.kind == MistakeKind::unhooked) replica_->remove_autograd_hooks();
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
+    if (c_.mistake.kind == MistakeKind::buffer_converted) model_->convert_buffer(at::kInt);
     if (c_.mistake.kind == MistakeKind::dtype) {
       const auto& before = mistaken().grad();
       const auto zeros = torch::zeros_like(mistaken(), torch::requires_grad(false));
@@ -225,6 +226,7 @@ class Runner {
     if (errs(step, MistakeKind::converted))
       mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
+    if (errs(step, MistakeKind::buffer_converted)) model_->convert_buffer(at::kLong);
     model_->zero_grad(/*set_to_none=*/true);
     here_.enter(step, "beginning anew");
     replica_->begin_anew();

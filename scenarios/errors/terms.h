@@ -32,6 +32,9 @@ class Terms : public Model {
   // Registers parameter "late", which is frozen and takes no part; once.
   void register_late();
 
+  // Gives the buffer another dtype.
+  void convert_buffer(at::ScalarType dtype) { count_.set_data(count_.to(dtype)); }
+
   // coefficients: one for each parameter. The outputs are the terms, zeros for those that are not
   // used, and one more: of the embedding, or with a graph without parameters, so that every pass
   // has one.

@@ -35,6 +35,7 @@ struct Uneven {
   int micro_batches = 1;     // inputs whose gradients add up before each reduction
   bool normalises = false;   // a SyncBatchNorm parallel to the network; needs two samples a batch
   bool joins_again = false;  // the window behind the join is in another one
+  bool probes = false;       // each input is taken without gradients first, in training mode
   NetworkSpec network;
   int batch_log2 = 1;
   std::vector<int> shares;  // as a Training's
@@ -50,6 +51,7 @@ struct Uneven {
                       field("micro_batches", &Uneven::micro_batches, between(1, 64)),
                       field("normalises", &Uneven::normalises),
                       field("joins_again", &Uneven::joins_again),
+                      field("probes", &Uneven::probes),
                       field("network", &Uneven::network),
                       field("batch_log2", &Uneven::batch_log2, between(1, 20)),
                       field("shares", &Uneven::shares, between(0, 1000)),
@@ -74,6 +76,11 @@ bool is_uneven(const Uneven& c) {
   for (int rank = 0; rank < c.world.size; ++rank)
     if (inputs_of(c, rank) > common_inputs(c)) return true;
   return false;
+}
+
+// One that exchanges statistics is counted, with gradients or without.
+int forwards_of_the_layer(const Uneven& c) {
+  return c.normalises ? common_inputs(c) * (c.probes ? 2 : 1) : 0;
 }
 
 int whole_windows(const Uneven& c) {
@@ -116,6 +123,10 @@ void program(const Uneven& c, RankContext& here) {
   const auto model = std::make_shared<NetworkWithNorm>(network, norm);
   const auto replica = wrap(here, model, c.options);
   const auto take = [&](int input) {
+    if (c.probes) {
+      const at::NoGradGuard no_grad;
+      loss_of_part(training, input, here.rank(), *replica);
+    }
     replica->backward(loss_of_part(training, input, here.rank(), *replica));
   };
   int64_t taken = 0;
@@ -164,8 +175,7 @@ Findings all_ranks_stop_together(const Uneven& c, const History& h) {
       "have more; a layer must not begin a step that is not made",
       {{.row = h.row(end, "taken"), .expected = {int64_values({common_inputs(c)})}},
        {.row = h.row(end, "reported"), .expected = {int64_values({is_uneven(c) ? 1 : 0})}},
-       {.row = h.row(end, "normalised"),
-        .expected = {int64_values({c.normalises ? common_inputs(c) : 0})}}});
+       {.row = h.row(end, "normalised"), .expected = {int64_values({forwards_of_the_layer(c)})}}});
   const auto sentences = h.row(end, "sentence");
   if (is_in_our_words(sentences)) out += all_received_one_sentence(sentences);
   return out;
@@ -210,6 +220,12 @@ std::vector<Uneven> every_small_one() {
                .batch_log2 = 2,
                .options = {.bucket_cap_bytes = 1},
                .seed = 5});
+  for (const auto& inputs : kInputs)
+    all.push_back({.world = {.size = 2},
+                   .inputs = inputs,
+                   .normalises = true,
+                   .probes = true,
+                   .batch_log2 = 2});
   all.push_back({.world = {.size = 2}, .micro_batches = 2, .options = {.static_graph = true}});
   return all;
 }
@@ -217,12 +233,13 @@ std::vector<Uneven> every_small_one() {
 rc::Gen<Uneven> cases() {
   return gen::apply(
       [](const Training& t, const std::vector<int>& inputs, int micro_batches, bool normalises,
-         bool joins_again) {
+         bool joins_again, bool probes) {
         return Uneven{.world = t.world,
                       .inputs = inputs,
                       .micro_batches = micro_batches,
                       .normalises = normalises,
                       .joins_again = joins_again,
+                      .probes = probes,
                       .network = t.network,
                       .batch_log2 = std::max(t.batch_log2, 1),
                       .shares = t.shares,
@@ -232,7 +249,8 @@ rc::Gen<Uneven> cases() {
                       .seed = t.seed};
       },
       trainings(), gen::lists(5, rc::gen::inRange(0, 5)), rc::gen::inRange(1, 4),
-      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>());
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(),
+      rc::gen::weightedElement<bool>({{3, false}, {1, true}}));
 }
 
 }  // namespace
@@ -255,7 +273,8 @@ Scenario uneven_inputs_are_reported() {
                        "others for ever.",
       .tags = {"join"},
       .must_catch = {"join_asks_behind_the_forward", "join_ended_by_an_error_lives_on",
-                     "join_local_forwards_uncounted", "join_out_of_inputs_in_silence"},
+                     "join_local_forwards_uncounted", "join_out_of_inputs_in_silence",
+                     "join_overlooks_forwards_of_layers"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -267,6 +286,8 @@ Scenario uneven_inputs_are_reported() {
                  {"another join behind one that threw", 0.15,
                   [](const Uneven& c) { return c.joins_again && is_uneven(c); }},
                  {"windows of no_sync", 0.25, [](const Uneven& c) { return c.micro_batches > 1; }},
+                 {"forwards without gradients in which a layer communicates", 0.04,
+                  [](const Uneven& c) { return c.probes && c.normalises; }},
                  {"a layer that communicates", 0.1, [](const Uneven& c) { return c.normalises; }}},
   });
 }

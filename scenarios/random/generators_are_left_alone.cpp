@@ -52,7 +52,7 @@ struct Drawing {
   static constexpr auto fields() {
     return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
                       field("length", &Drawing::length, between(1, 10'000)),
-                      field("split", &Drawing::split, between(0, 5)),
+                      field("split", &Drawing::split, between(0, 7)),
                       field("seed", &Drawing::seed, {}, Cost::numbers)};
   }
 };
@@ -210,6 +210,12 @@ std::vector<Drawing> every_small_one() {
                          Act::sum, Act::check, Act::save})
     all.push_back({.world = {.size = 2}, .acts = {act}, .length = 5, .seed = 1});
   all.push_back({.world = {.size = 2}, .acts = {Act::save, Act::load}, .length = 5, .seed = 1});
+  for (size_t split = 1; split < kSplits.size(); ++split)
+    all.push_back({.world = {.size = 2},
+                   .acts = {Act::split},
+                   .length = 5,
+                   .split = static_cast<int>(split),
+                   .seed = 1});
   return all;
 }
 
@@ -252,7 +258,8 @@ Scenario generators_are_left_alone() {
       .tags = {"random", "sampler", "checkpoint"},
       .must_catch = {"sampler_draws_from_the_global_generator",
                      "split_draws_from_the_global_generator", "split_gives_the_rest_to_one_part",
-                     "split_takes_shares_that_are_no_whole", "wrapping_seeds_the_rank"},
+                     "split_leaves_samples_out", "split_takes_shares_that_are_no_whole",
+                     "wrapping_seeds_the_rank"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {Act::mask}},
       .every = every_small_one,

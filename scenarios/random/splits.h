@@ -1,6 +1,7 @@
 // Splits of a dataset by shares.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -12,19 +13,26 @@ namespace lockstep::scenarios::random {
 // The sizes of the parts of a split that was refused.
 inline const std::vector<int64_t> kRefused{-1};
 
-// Shares of the parts of a dataset; those whose sum is not 1 are refused.
-inline const std::array<std::vector<double>, 6> kSplits{{{0.5, 0.5},
+// Shares of the parts of a dataset, of sum 1 and none below 0, or whole lengths, whose sum is the
+// dataset's; others are refused.
+inline const std::array<std::vector<double>, 8> kSplits{{{0.5, 0.5},
                                                          {0.25, 0.25, 0.25, 0.25},
                                                          {0.125, 0.625, 0.25},
                                                          {0.5, 0.4375},
                                                          {0.5, 0.515625},
-                                                         {0.0, 1.0}}};
+                                                         {0.0, 1.0},
+                                                         {2.0, 1.0},
+                                                         {1.5, -0.5}}};
 
 // Each part has its share, rounded down; what is left is given out one by one, from the first part
 // on.
 inline std::vector<int64_t> sizes_of_parts(int split, int64_t length) {
   const auto& shares = kSplits.at(static_cast<size_t>(split));
-  if (std::accumulate(shares.begin(), shares.end(), 0.0) != 1) return kRefused;
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const auto is_whole = [](double share) { return share == std::floor(share); };
+  if (std::ranges::all_of(shares, is_whole) && sum == static_cast<double>(length))
+    return {shares.begin(), shares.end()};
+  if (sum != 1 || std::ranges::min(shares) < 0) return kRefused;
   std::vector<int64_t> sizes;
   int64_t left = length;
   for (const double share : shares) {

@@ -117,11 +117,16 @@ void find_wrong_options(const WrapOptions& options, std::vector<Words>& mistakes
   if (further.forward_sync_buffers && further.broadcast_buffers &&
       further.forward_sync_buffers != further.broadcast_buffers)
     mistakes.push_back({"forward_sync_buffers and broadcast_buffers", "differ"});
+  if (further.check_replicas_every < 0)
+    mistakes.push_back({"check_replicas_every is " + std::to_string(further.check_replicas_every)});
   if (further.broadcast_cap_bytes < 0)
     mistakes.push_back(
         {"broadcast_cap_mb is " + mebibytes(further.broadcast_cap_bytes), "0 to 1e9"});
   if (options.bucket_cap_bytes < 0)
     mistakes.push_back({"bucket_cap_mb is " + mebibytes(options.bucket_cap_bytes), "0 to 1e9"});
+  for (const auto cap : options.bucket_caps_bytes)
+    if (cap < 0)
+      mistakes.push_back({"a cap in bucket_cap_mb_list is " + mebibytes(cap), "0 to 1e9"});
   if (options.bucket_cap_bytes != 0 && !options.bucket_caps_bytes.empty())
     mistakes.push_back({"bucket_cap_mb and bucket_cap_mb_list are given"});
   if (options.skip_all_reduce_unused_params && !options.find_unused_parameters &&

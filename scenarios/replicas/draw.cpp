@@ -84,12 +84,13 @@ const std::vector<std::string>& differences_of_options() {
   return kOfOptions;
 }
 
-// A matrix, one like it, a buffer and an embedding.
+// A matrix, one like it, a buffer, an embedding and a vector that does not learn.
 std::vector<Differing> every_difference() {
   const std::vector<TensorSpec> tensors{{.shape = {2, 3}},
                                         {.shape = {2, 3}},
                                         {.kind = TensorKind::buffer, .shape = {3}},
-                                        {.kind = TensorKind::embedding}};
+                                        {.kind = TensorKind::embedding},
+                                        {.shape = {2}, .frozen = true}};
   std::vector<Differing> all;
   const auto add = [&](const std::string& what, int world, int rank, int tensor) {
     all.push_back({.world = {.size = world},
@@ -102,6 +103,7 @@ std::vector<Differing> every_difference() {
         for (int tensor = 1; tensor < 3; ++tensor) add(what, world, rank, tensor);
       for (const auto& what : kOfOptions) add(what, world, rank, 0);
       add("sparse", world, rank, 3);
+      add("delayed", world, rank, 4);
     }
   for (const auto& what : kOfOptions)
     all.push_back({.world = {.size = 3},

@@ -41,6 +41,8 @@ inline constexpr OptionChange kBefore[]{
      }},
     {"buffer_sync_lag", &WrapOptions::buffer_sync_lag},
     {"check_replicas", nullptr, [](WrapOptions& all) { all.further.check_replicas_every = 1000; }},
+    {"negative_check_replicas", nullptr,
+     [](WrapOptions& all) { all.further.check_replicas_every = -1; }},
     {"broadcast_cap", nullptr,
      [](WrapOptions& all) { all.further.broadcast_cap_bytes = kOtherCap; }},
     {"negative_broadcast_cap", nullptr,
@@ -51,6 +53,11 @@ inline constexpr OptionChange kBefore[]{
      }},
     {"negative_cap", nullptr, [](WrapOptions& all) { all.bucket_cap_bytes = -1; }},
     {"caps", nullptr, [](WrapOptions& all) { all.bucket_caps_bytes.push_back(kOtherCap); }},
+    {"negative_last_cap", nullptr,
+     [](WrapOptions& all) {
+       all.bucket_cap_bytes = 0;
+       all.bucket_caps_bytes = {kOtherCap, -1};
+     }},
     {"two_caps", nullptr, [](WrapOptions& all) {
        all.bucket_cap_bytes = kOtherCap;
        all.bucket_caps_bytes = {kOtherCap};
@@ -62,6 +69,11 @@ inline constexpr OptionChange kBehind[]{
      [](WrapOptions& all) {
        all.delayed = {kLast};
        all.delayed_until.clear();
+     }},
+    {"trigger_is_nothing", nullptr,
+     [](WrapOptions& all) {
+       all.delayed = {kLast};
+       all.delayed_until = "nothing";
      }},
     {"timeout", nullptr, [](WrapOptions& all) { all.further.timeout_ms = 200'000; }},
     {"no_timeout", nullptr, [](WrapOptions& all) { all.further.timeout_ms = 0; }}};

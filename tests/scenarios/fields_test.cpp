@@ -32,6 +32,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
       {"checkpoint.resume_is_going_on", {"prefetched", "late_to_load"}},
       {"collectives.give_what_their_names_say", {"descending"}},
       {"accumulation.bare_passes_are_local", {"loss_of"}},
+      {"accumulation.graphs_decide", {"of_kept"}},
       {"programs.match_single_process",
        {"order_by_rank", "nested", "environment.flushes_denormals", "environment.default_dtype",
         "environment.is_deterministic", "environment.wraps_without_gradients",

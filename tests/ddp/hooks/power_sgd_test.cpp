@@ -156,29 +156,34 @@ TEST(PowerSgd, RefusesAStateOfAnotherRankAndAnArchiveOfOthers) {
 }
 
 // One rank would average what the other approximates, and Gloo ends processes whose peers send
-// another number of bytes.
+// another number of bytes. A hook that has run, and found that the ranks hold one state, is loaded
+// as well.
 TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
   const PowerSgdOptions options{.start_power_sgd_iter = 2, .min_compression_rate = 1.0};
-  const auto reports = run_world(2, [&](const Group& group) {
-    const auto first = std::make_shared<PowerSgd>(options);
-    const auto second = std::make_shared<PowerSgd>(options);
-    Trained trained(group, first), resumed(group, second);
-    for (int s = 0; s < 3; ++s) trained.step(s);
-    std::stringstream bytes;
-    torch::serialize::OutputArchive saved;
-    first->save(saved, *trained.net);
-    saved.save_to(bytes);
-    torch::serialize::InputArchive loaded;
-    loaded.load_from(bytes);
-    if (group->getRank() == 1) second->load(loaded, *resumed.net);
-    const std::string error = reported([&] { resumed.step(3); });
-    const bool is_reported =
-        error.find(
-            "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
-            "rank 1); every rank loads its file of one save, or none does") != std::string::npos;
-    return is_reported ? std::string("reported") : error;
-  });
-  EXPECT_EQ(reports, same(2, "reported"));
+  for (const int steps_before : {0, 1}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      const auto first = std::make_shared<PowerSgd>(options);
+      const auto second = std::make_shared<PowerSgd>(options);
+      Trained trained(group, first), resumed(group, second);
+      for (int s = 0; s < 3; ++s) trained.step(s);
+      for (int s = 0; s < steps_before; ++s) resumed.step(s);
+      std::stringstream bytes;
+      torch::serialize::OutputArchive saved;
+      first->save(saved, *trained.net);
+      saved.save_to(bytes);
+      torch::serialize::InputArchive loaded;
+      loaded.load_from(bytes);
+      if (group->getRank() == 1) second->load(loaded, *resumed.net);
+      const std::string error = reported([&] { resumed.step(3); });
+      const bool is_reported =
+          error.find("the ranks hold different states of PowerSGD (passes so far: " +
+                     std::to_string(steps_before) +
+                     " on rank 0, 3 on rank 1); every rank loads its file of one save, or none "
+                     "does") != std::string::npos;
+      return is_reported ? std::string("reported") : error;
+    });
+    EXPECT_EQ(reports, same(2, "reported")) << steps_before;
+  }
 }
 
 // A gradient that is not finite is not added to every later one.

@@ -148,5 +148,55 @@ TEST(FailuresOfShadowing, FindsPassesOfDifferentKinds) {
                  "finish(); rank 1 has a backward pass; rank 2 has a synchronised forward"));
 }
 
+// The rank without inputs has shadowed that forward, and waits for the next one.
+TEST(FailuresOfShadowing, OutlastsAForwardThatThrewOnAllRanksWithInputs) {
+  struct Picky : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    at::Tensor forward(double factor) {
+      if (factor < 0) throw std::runtime_error("a batch that cannot be read");
+      return weight * factor;
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Picky>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    auto join = ddp.join();
+    for (int i = 0; i < count_of({3, 1}, group); ++i) {
+      net->zero_grad();
+      try {
+        ddp.forward((i == 1 ? -1 : 1) * own(group)).sum().backward();
+        report += testing::numbers(net->weight.grad()) + "; ";
+      } catch (const std::runtime_error& error) {
+        report += std::string(error.what()) + "; ";
+        // Long enough for the other rank to poll the reported error.
+        EXPECT_THROW(group->getStore()->wait({"nothing"}, std::chrono::milliseconds(400)),
+                     std::exception);
+      }
+    }
+    join.finish();
+    return report + "finished";
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"4.5; a batch that cannot be read; 1.5; finished",
+                                               "4.5; finished"}));
+}
+
+// A pass after it asks nobody who has inputs: its divisor would be the number of those ranks.
+TEST(FailuresOfShadowing, EndsWithAJoinThatIsLeft) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    { const auto join = ddp.join(); }
+    const std::string name = "alone " + std::to_string(group->getRank());
+    ddp->update_process_group(init_process_group(
+        {.store = c10::make_intrusive<c10d::PrefixStore>(name, group->getStore()),
+         .rank = 0,
+         .world_size = 1}));
+    ddp.forward(Loss{{0, own(group)}}).backward();
+    return net->gradients();
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"3 3", "6 6"}));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -95,6 +95,11 @@ TEST(ModelAveraging, RefusesDifferentStepsAndOptionsAndValuesOutOfRange) {
     refused([&] { HierarchicalModelAverager(group, {.levels = {{2, 1}}}); });
     refused([&] { new_subgroups(group, 3); });
     PeriodicModelAverager averager(group, {});
+    try {
+      averager.set_step(-1);
+    } catch (const UsageError& error) {
+      report += std::string(error.what()) + "; ";
+    }
     averager.set_step(is_first ? 0 : 1);
     refused([&] { averager.average_parameters(std::vector<at::Tensor>{}); });
     averager.set_step(0);
@@ -126,6 +131,7 @@ TEST(ModelAveraging, RefusesDifferentStepsAndOptionsAndValuesOutOfRange) {
            "expected the last groups to be of all 2 ranks; "
            "ranks 0 and 1 of 2 cannot take part: new_subgroups: the size is 3, expected a divisor "
            "of 2 ranks; "
+           "ModelAverager::set_step: the step is -1, expected at least 0; "
            "ranks disagree on the step of average_parameters: rank 0 has 0; rank 1 has 1; "
            "ranks disagree on the number of parameters of average_parameters: rank 0 has 1; "
            "rank 1 has 0; "

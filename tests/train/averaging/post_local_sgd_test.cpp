@@ -113,6 +113,26 @@ TEST(PostLocalSgdOptimizer, LoadsTheArchiveOfAnOptimizerAndBeginsAtStepZero) {
                           "begins at step 0|"));
 }
 
+TEST(PostLocalSgdOptimizer, CallsAClosureOnceBeforeItAveragesAndReturnsItsLoss) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const at::Tensor weight = at::zeros({1}).set_requires_grad(true);
+    PostLocalSgdOptimizer optimizer(
+        std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
+                                            torch::optim::SGDOptions(1.0)),
+        std::make_shared<PeriodicModelAverager>(group, PeriodicAveragingOptions{.period = 1}));
+    int calls = 0;
+    const at::Tensor loss = optimizer.step([&] {
+      ++calls;
+      weight.mutable_grad() = at::full({1}, group->getRank() == 0 ? 2.0 : 4.0);
+      return at::full({1}, 10.0 + group->getRank());
+    });
+    return std::to_string(calls) + " call, loss " + std::to_string(loss.item<int>()) + ", weight " +
+           std::to_string(weight.item<int>());
+  });
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"1 call, loss 10, weight -3", "1 call, loss 11, weight -3"}));
+}
+
 TEST(PostLocalSgdOptimizer, RefusesNullPointers) {
   EXPECT_THROW(PostLocalSgdOptimizer(nullptr, nullptr), UsageError);
 }

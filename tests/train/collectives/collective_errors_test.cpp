@@ -1,5 +1,6 @@
 // Checks the errors that ranks receive when their collectives differ or do not come, and what stays
 // usable.
+#include "ddp/comm/group_record.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
@@ -223,6 +224,18 @@ TEST(NewGroup, TrainsOnSomeRanksAndIsNullOnTheOthers) {
   });
   EXPECT_EQ(reports, (std::vector<std::string>{"0 of 2: 2 2 2 | 0 1 2", "0 of 2: 4 3 3 | 0 1 2",
                                                "1 of 2: 2 2 2 | 0 1 2", "1 of 2: 4 3 3"}));
+}
+
+// As behind a call that failed on the other ranks alone. Their connections would have other names.
+TEST(NewGroup, IsRefusedWhereRanksHaveCountedUnequallyManyBefore) {
+  const auto reports = run_world(2, [](const Group& group) {
+    if (group->getRank() == 1) with_record_of(group, [](GroupRecord& here) { ++here.groups_made; });
+    new_group(group, {0, 1});
+    return std::string("made");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "DisagreementError: ranks disagree on the number of groups made before "
+                          "of new_group: rank 0 has 0; rank 1 has 1"));
 }
 
 }  // namespace
