@@ -156,7 +156,13 @@ TEST(CommunicationHooks, ThatMisuseACollectiveEndTheInstanceWithASentence) {
          auto sum = collectives.all_reduce(bucket.buffer().expand({2, -1}).t());
          return HookResult(bucket.buffer());
        },
-       "HookCollectives::all_reduce: expected a contiguous tensor"}};
+       "HookCollectives::all_reduce: expected a contiguous tensor"},
+      {[](GradBucket&, HookCollectives&) { return HookResult(at::Tensor()); },
+       "it returned an undefined tensor, expected 2 elements of Double on cpu"},
+      {[](GradBucket& bucket, HookCollectives&) {
+         return HookResult(bucket.buffer().to(at::kFloat));
+       },
+       "it returned 2 elements of Float on cpu, expected 2 elements of Double on cpu"}};
   for (const auto& each : misuses) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(1);

@@ -248,5 +248,16 @@ TEST(Names, LoggingDataKnowsSwitchedLayers) {
   EXPECT_EQ(reports, same(1, "010"));
 }
 
+TEST(Names, LoggingDataKnowsLayersMadeAsSyncBatchNorm) {
+  const auto reports = run_world(1, [](const Group& group) {
+    const SyncBatchNorm layer({.num_features = 2});
+    torch::nn::Sequential net(torch::nn::Linear(2, 2), layer);
+    DistributedDataParallel alone(layer, {.process_group = group});
+    DistributedDataParallel within(net, {.process_group = group});
+    return c10::str(alone->logging_data().has_sync_bn, within->logging_data().has_sync_bn);
+  });
+  EXPECT_EQ(reports, same(1, "11"));
+}
+
 }  // namespace
 }  // namespace lockstep
