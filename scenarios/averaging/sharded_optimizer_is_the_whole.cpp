@@ -333,7 +333,7 @@ Scenario sharded_optimizer_is_the_whole() {
                   [](const Divided& c) { return c.settings > 0; }},
                  {"a load into an optimizer that has trained", 0.15,
                   [](const Divided& c) { return c.has_trained && resumes(c); }},
-                 {"a state that it has of parameters that had no gradient", 0.05,
+                 {"a state that it has of parameters that had no gradient", 0.02,
                   [](const Divided& c) {
                     if (!c.has_trained || !resumes(c) || numbers_kept(c.optimizer) == 0)
                       return false;
