@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
+#include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/ladders.h"
@@ -149,7 +150,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
                       .remarks = gathered_without_gradient(run.ranks.front())};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
-    if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+    if (const auto* why = not_data_parallel(run)) return {.why_not = why};
     if (!shards_of(run.ranks.front()).empty())
       return {.why_not = "not judged: what divides the parameters communicates unseen"};
     if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};

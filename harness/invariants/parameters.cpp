@@ -2,6 +2,8 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/own/evaluated_parameters.h"
+#include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/taken_gradients.h"
@@ -246,13 +248,18 @@ void add_untrained(const RecordedRun& run, Judgement& judgement) {
     judgement.findings = std::move(other.findings);
     judgement.at = other.at;
   }
+  auto evaluated = evaluated_unlike(run);
+  if (evaluated.remark) judgement.remarks.push_back(std::move(*evaluated.remark));
+  if (!evaluated.finding || !judgement.findings.empty()) return;
+  judgement.findings.push_back(std::move(*evaluated.finding));
+  judgement.at = evaluated.at;
 }
 
 }  // namespace
 
 Judgement parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
   add_untrained(run, judgement);

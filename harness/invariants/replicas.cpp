@@ -2,6 +2,8 @@
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/settings.h"
+#include "harness/invariants/own/not_data_parallel.h"
+#include "harness/invariants/own/own_buffers.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -195,7 +197,7 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
   if (judgement.findings.empty()) return judgement;
   if (!averaged_between_updates(run).empty())
     return {.why_not = "not judged: the ranks update on their own between averages of parameters"};
-  if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   const bool has_one_setting = hyper_parameters_are_the_same(run).findings.empty();
   if (has_one_setting && took_the_same(run, judgement.at->step))
     judgement.at->phase = "forward";  // It was another one before the update.
@@ -207,7 +209,8 @@ Judgement buffers_follow_rank_zero(const RecordedRun& run) {
   if (!judgement.why_not.empty() && run.ranks.size() > 1)
     judgement.why_not = "no forward broadcast buffers";
   if (run.ranks.size() > 1)
-    if (auto own = statistics_of_own_part(run)) judgement.remarks.push_back(std::move(*own));
+    for (auto own : {statistics_of_own_part(run), own_buffers(run)})
+      if (own) judgement.remarks.push_back(std::move(*own));
   for (const auto& row : rows_of(run, "written")) {
     auto finding = difference_in(row, "before the broadcast of rank 0's, the buffers of " + row.of);
     if (!finding) continue;

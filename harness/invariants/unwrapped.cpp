@@ -52,22 +52,6 @@ std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
   return all;
 }
 
-bool can_average(const Collective& is) {
-  const bool only_copies =
-      is.op.starts_with("ddp_") || is.op == "broadcast" || is.op == "scatter" || is.op == "barrier";
-  return !only_copies && (is.dtype.find("float") != std::string::npos || is.dtype.empty());
-}
-
-// The most elements that the program's own collectives averaged in one step, so far as is known.
-int64_t elements_averaged(const Rank& rank) {
-  std::map<int, int64_t> sent;  // by step
-  int64_t most = 0;
-  for (const auto& event : rank.history.events)
-    if (const auto* is = std::get_if<Collective>(&event.what); is && can_average(*is))
-      most = std::max(most, sent[event.at.step] += is->elements);
-  return most;
-}
-
 // True if ranks share a tensor of the gradients of every update and differ in others: something
 // averaged that one.
 bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
@@ -167,20 +151,22 @@ Details ignored_parameters(const Rank& rank) {
           ", so that it averages nothing of them"};
 }
 
-// Tensors that ranks send to one another, and not in collectives.
-bool sends_to_single_ranks(const Rank& rank) {
-  const auto& events = rank.history.events;
-  const bool sends = std::any_of(events.begin(), events.end(), [](const auto& event) {
-    const auto* is = std::get_if<Collective>(&event.what);
-    return is && is_point_to_point(is->op);
-  });
-  return sends || std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
-           const auto* fact = std::get_if<Fact>(&record.what);
-           return fact && fact->name == "exchange";
-         });
-}
-
 }  // namespace
+
+int64_t elements_averaged(const Rank& rank, std::string_view phase) {
+  const auto can_average = [](const Collective& is) {
+    const bool only_copies = is.op.starts_with("ddp_") || is.op == "broadcast" ||
+                             is.op == "scatter" || is.op == "barrier";
+    return !only_copies && (is.dtype.find("float") != std::string::npos || is.dtype.empty());
+  };
+  std::map<int, int64_t> sent;  // by step
+  int64_t most = 0;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what);
+        is && can_average(*is) && (phase.empty() || event.at.phase == phase))
+      most = std::max(most, sent[event.at.step] += is->elements);
+  return most;
+}
 
 bool wraps_a_model(const Rank& rank) {
   return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
@@ -234,16 +220,6 @@ bool updates_centrally(const RecordedRun& run) {
     const auto elements = is && is->list->role == "parameters" ? elements_in(*is) : 0;
     return elements > 0 && sends_parameters(*only, (elements + 1) / 2);  // it may forget some
   });
-}
-
-bool trains_in_stages(const RecordedRun& run) {
-  const bool may = std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
-    return sends_to_single_ranks(rank) && !wraps_a_model(rank);
-  });
-  if (!may) return false;
-  for (const auto& row : rows_of(run, "parameters"))
-    if (row.at.phase == "construction" && (!row.is_whole() || difference_in(row, ""))) return true;
-  return false;
 }
 
 bool averages_unseen(const RecordedRun& run) {

@@ -23,11 +23,8 @@ bool wraps_a_model(const Rank& rank);
 // True where one rank alone updates, and sends what it updates to all: a server of parameters.
 bool updates_centrally(const RecordedRun& run);
 
-// True where the ranks began with parameters of their own, in no wrapper, and send tensors to one
-// another: stages of a pipeline, which is no data-parallel training.
-bool trains_in_stages(const RecordedRun& run);
-inline constexpr const char* kTrainsInStages =
-    "not judged: the ranks train parameters of their own and send each other tensors, as the "
-    "stages of a pipeline do";
+// The most elements that the program's own collectives averaged in one step, of those that were
+// issued in a phase; so far as is known.
+int64_t elements_averaged(const Rank& rank, std::string_view phase = "");
 
 }  // namespace lockstep::recorded

@@ -2,6 +2,7 @@
 // ranks.
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -239,7 +240,7 @@ std::optional<Found> other_mode(const RecordedRun& run) {
 
 Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (trains_in_stages(run)) return {.why_not = kTrainsInStages};
+  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   if (auto one = group_of_one(run))
     return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;

@@ -142,11 +142,13 @@ TEST(Invariants, CallARankThatWasCutOffInconclusive) {
   EXPECT_EQ(results.front().worst.findings.front().pattern, "cut_off");
 }
 
+// A program that ran no backward may train in a way that no recorder sees.
 TEST(Invariants, CallARunInconclusiveThatWasStoppedBeforeItsFirstUpdateOrCollective) {
   for (const bool was_stopped : {true, false}) {
     auto run = right_run();
     for (auto& rank : run.ranks) {
-      rank.records = {}, rank.history.events = {};
+      rank.records = {{{0, "backward"}, Fact{"backward", {{"model", "model 0"}}}}};
+      rank.history.events = {};
       if (was_stopped) rank.history.ending = {Ending::Kind::cut_off, ""};
     }
     using enum Result::Kind;

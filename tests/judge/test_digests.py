@@ -67,7 +67,7 @@ for loss, expected in (
         (F.cross_entropy(scaled, targets, reduction="sum") / 6, [("sum", None, 1 / 6)]),
         (F.cross_entropy(scaled, targets, reduction="none").mean(), [("mean", 6, 1.0)]),
         (F.mse_loss(scaled, other), [("mse_loss", 30, 1.0)]),
-        (F.mse_loss(scaled, other, reduction="sum"), []),
+        (F.mse_loss(scaled, other, reduction="sum"), [("sum", None, 1.0)]),
         (F.l1_loss(scaled, other), [("mean", 30, 1.0)]),
         (F.smooth_l1_loss(scaled, other), [("smooth_l1_loss", 30, 1.0)]),
         (F.binary_cross_entropy(scaled.sigmoid(), other), [("binary_cross_entropy", 30, 1.0)]),

@@ -153,8 +153,9 @@ Judgement gradients_are_averages(const RecordedRun& run) {
     }
   if (auto clipped = clipped_before_averaging(run)) judgement.remarks.push_back(*clipped);
   size_t backwards = 0;
-  if (auto unlike = terms_weighed_unlike(run, backwards)) judgement.remarks.push_back(*unlike);
-  if (auto unlike = classes_weighed_unlike(run)) judgement.remarks.push_back(*unlike);
+  judgement.remarks += terms_weighed_unlike(run, backwards);
+  for (auto remark : {classes_weighed_unlike(run), labels_without_offset(run)})
+    if (remark) judgement.remarks.push_back(std::move(*remark));
   if (compared + backwards == 0 && judgement.findings.empty() && judgement.remarks.empty())
     return {.why_not = "no rank recorded over how many terms its losses average"};
   std::vector<std::string> parts;

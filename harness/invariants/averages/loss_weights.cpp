@@ -75,18 +75,48 @@ bool differ(double a, double b) {
   return std::abs(a - b) > kPart * std::max(std::abs(a), std::abs(b));
 }
 
-// The first part of which a term counts unlike on the ranks; the number of parts where there is
-// none, where the losses are not of the same parts, or where each rank mixes losses of its own
-// batch (mixup) that have one weight together.
+// Whether the losses are made of the same functions, in one order.
+bool have_the_same_parts(const std::vector<const Backward*>& ranks) {
+  const auto& first = ranks.front()->parts;
+  return std::all_of(ranks.begin(), ranks.end(), [&](const Backward* rank) {
+    return std::equal(rank->parts.begin(), rank->parts.end(), first.begin(), first.end(),
+                      [](const Part& a, const Part& b) { return a.function == b.function; });
+  });
+}
+
+// "nll_loss over 4 terms and 0.025 x mean over 16 terms".
+std::string parts_text(const Backward& backward) {
+  std::vector<std::string> texts;
+  for (const auto& part : backward.parts) {
+    const bool is_plain = std::isnan(part.weight) || !differ(part.weight, 1);
+    texts.push_back((is_plain ? "" : short_number(part.weight) + " x ") + part.function +
+                    (part.terms > 0 ? " over " + counted(part.terms, "term") : ""));
+  }
+  return texts.empty() ? "neither an average nor a sum of PyTorch's" : joined(texts, " and ");
+}
+
+Finding other_losses(const std::vector<const Backward*>& ranks) {
+  std::vector<std::string> texts;
+  for (const auto* rank : ranks) texts.push_back(parts_text(*rank));
+  const auto place = "step " + std::to_string(ranks.front()->at.step) + ", backward";
+  return {"",
+          "other_losses",
+          place,
+          "the losses of the ranks are made of other parts, in " + place + ": " +
+              values_text(texts) +
+              ". The average over the ranks is then of gradients of two losses",
+          {"right where each rank has a task of its own; usual where one rank alone has another "
+           "option of the loss, such as label_smoothing or reduction"}};
+}
+
+// The first part of which a term counts unlike on the ranks, of losses of the same parts; the
+// number of parts where there is none, or where each rank mixes losses of its own batch (mixup)
+// that have one weight together.
 size_t first_unlike(const std::vector<const Backward*>& ranks) {
   const auto& first = ranks.front()->parts;
   bool is_mixed = true;
-  for (const auto* rank : ranks) {
-    if (rank->parts.size() != first.size()) return first.size();
-    for (size_t at = 0; at < first.size(); ++at)
-      if (rank->parts[at].function != first[at].function) return first.size();
+  for (const auto* rank : ranks)
     is_mixed = is_mixed && !differ(whole_weight(*rank), whole_weight(*ranks.front()));
-  }
   if (is_mixed && have_alike_terms(ranks)) return first.size();
   for (size_t at = 0; at < first.size(); ++at)
     for (const auto* rank : ranks)
@@ -171,11 +201,38 @@ std::optional<Finding> classes_weighed_unlike(const RecordedRun& run) {
        "own batch. The cure: count them in the whole dataset, or send rank 0's weights"}};
 }
 
-std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards) {
+std::optional<Finding> labels_without_offset(const RecordedRun& run) {
+  constexpr size_t kBackwardsLeast = 2;
+  std::optional<Moment> first;
+  for (const auto& rank : run.ranks) {
+    size_t backwards = 0;
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "terms" && fact->text("labels") == "first") {
+        ++backwards;
+        if (!first) first = record.at;
+      }
+    if (backwards < kBackwardsLeast) return {};
+  }
+  const auto place = "step " + std::to_string(first->step) + ", backward";
+  return Finding{"",
+                 "labels_without_offset",
+                 place,
+                 "the labels of a loss over the features of all ranks are 0, 1, 2 and so on, on "
+                 "every rank, in " +
+                     place +
+                     ": right where each rank puts its own features first; in the order of the "
+                     "ranks they name the features of rank 0",
+                 {"the cure: add rank times the size of a rank's batch to the labels"}};
+}
+
+Findings terms_weighed_unlike(const RecordedRun& run, size_t& backwards) {
   std::vector<std::map<std::string, std::vector<Backward>>> all;
   for (const auto& rank : run.ranks) all.push_back(backwards_of(rank));
-  size_t unlike = 0;
-  std::optional<Finding> finding;
+  struct Unlike {
+    size_t backwards = 0;
+    std::optional<Finding> first;
+  } terms, losses;
   for (const auto& [model, of_first] : all.front())
     for (size_t number = 0; number < of_first.size(); ++number) {
       std::vector<const Backward*> ranks;
@@ -183,20 +240,32 @@ std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& back
         if (const auto found = rank.find(model);
             found != rank.end() && number < found->second.size())
           ranks.push_back(&found->second[number]);
-      if (ranks.size() < all.size() || of_first[number].parts.empty()) continue;
+      const bool any_part = std::any_of(ranks.begin(), ranks.end(),
+                                        [](const Backward* is) { return !is->parts.empty(); });
+      if (ranks.size() < all.size() || !any_part) continue;
       ++backwards;
+      if (!have_the_same_parts(ranks)) {
+        ++losses.backwards;
+        if (!losses.first) losses.first = other_losses(ranks);
+        continue;
+      }
       const auto at = first_unlike(ranks);
       if (at == of_first[number].parts.size()) continue;
-      ++unlike;
-      if (!finding)
-        finding =
+      ++terms.backwards;
+      if (!terms.first)
+        terms.first =
             have_alike_terms(ranks) ? weighted_by_rank(ranks) : average_of_averages(ranks, at);
     }
-  // Batches of unlike sizes at the end of a pass are no habit.
-  if (unlike < 2 || 2 * unlike < backwards) return {};
-  finding->details.insert(finding->details.begin(), "so in " + std::to_string(unlike) + " of " +
-                                                        counted(backwards, "backward"));
-  return finding;
+  Findings remarks;
+  for (auto* unlike : {&terms, &losses}) {
+    // Batches of unlike sizes at the end of a pass are no habit.
+    if (unlike->backwards < 2 || 2 * unlike->backwards < backwards) continue;
+    auto& details = unlike->first->details;
+    details.insert(details.begin(), "so in " + std::to_string(unlike->backwards) + " of " +
+                                        counted(backwards, "backward"));
+    remarks.push_back(std::move(*unlike->first));
+  }
+  return remarks;
 }
 
 }  // namespace lockstep::recorded

@@ -12,11 +12,15 @@ enum class LossWeights { unknown, whole, divided, multiplied };
 LossWeights loss_weights_in(const RecordedRun& run, int step);
 
 // A remark where a term of one rank's losses counts more than one of another's, in most backwards:
-// each rank averages over its own number of terms, or multiplies by a number of its own. Counts the
-// backwards that it compared.
-std::optional<Finding> terms_weighed_unlike(const RecordedRun& run, size_t& backwards);
+// each rank averages over its own number of terms, or multiplies by a number of its own; another
+// one where the losses are made of other functions. Counts the backwards that it compared.
+Findings terms_weighed_unlike(const RecordedRun& run, size_t& backwards);
 
 // A remark where the ranks' losses have weights of classes, and in most backwards others.
 std::optional<Finding> classes_weighed_unlike(const RecordedRun& run);
+
+// A remark where the labels of a loss over the features of all ranks name the first ones on every
+// rank.
+std::optional<Finding> labels_without_offset(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -3,6 +3,7 @@
 #include "harness/invariants/data/batches.h"
 #include "harness/invariants/data/numberings.h"
 #include "harness/invariants/data/overlaps.h"
+#include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 
@@ -193,6 +194,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (shares_batches(run))
     return {.why_not = "not judged: ranks that divide a layer share their batches"};
+  if (trains_in_parts(run)) return {.why_not = not_data_parallel(run)};
   const auto rows = pass_rows(run);
   Judgement judgement;
   size_t judged = 0;

@@ -1,6 +1,7 @@
 // The samples that evaluations draw when they are split over the ranks.
 #include "harness/base/text.h"
 #include "harness/invariants/data/batches.h"
+#include "harness/invariants/data/unreduced_evaluations.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>
@@ -101,19 +102,33 @@ std::vector<int64_t> repeated_in(const PassRow& row) {
 
 }  // namespace
 
+// A remark where a sampler, or a loader, leaves out the last samples of an evaluation.
+std::optional<Finding> left_out(const std::vector<PassRow>& rows) {
+  for (const auto& row : rows) {
+    std::set<int64_t> drawn;
+    for (const auto& pass : row.by_rank) drawn.insert(pass.indices.begin(), pass.indices.end());
+    const auto& first = row.by_rank.front();
+    const auto missing = first.length() - static_cast<int64_t>(drawn.size());
+    const bool drops = first.is->truth("drops") || first.is->truth("drops_batch");
+    if (missing <= 0 || !drops || drawn.empty()) continue;
+    return Finding{"", "evaluation_left_out", row.place(),
+                   row.place() + ", in which no backward ran, draws " +
+                       std::to_string(drawn.size()) + " of " + counted(first.length(), "sample") +
+                       ": drop_last leaves out the others, which no metric counts"};
+  }
+  return {};
+}
+
 // The padding that a sampler adds so that all ranks draw as many samples counts twice in an average
 // over the ranks. A program may drop it instead, or average nothing.
 Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  const auto rows = pass_rows(run);
+  auto rows = pass_rows(run);
+  std::erase_if(rows, [](const PassRow& row) { return !evaluates(row); });
   std::set<int> evaluated;
-  for (const auto& row : rows)
-    if (evaluates(row)) evaluated.insert(row.by_rank.front().last.step);
+  for (const auto& row : rows) evaluated.insert(row.by_rank.front().last.step);
   Judgement judgement;
-  size_t passes = 0;
   for (const auto& row : rows) {
-    if (!evaluates(row)) continue;
-    ++passes;
     const auto repeated = repeated_in(row);
     const auto& first = row.by_rank.front();
     if (repeated.empty() || !judgement.findings.empty()) continue;
@@ -142,8 +157,11 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
       judgement.remarks.push_back(std::move(finding));
     }
   }
-  if (passes == 0) return {.why_not = "no pass without a backward was split over the ranks"};
-  judgement.compared = counted(passes, "pass", "passes");
+  for (auto remark : {evaluation_not_reduced(run, rows), left_out(rows)})
+    if (remark) judgement.remarks.push_back(std::move(*remark));
+  if (rows.empty() && judgement.remarks.empty())
+    return {.why_not = "no pass without a backward was split over the ranks"};
+  judgement.compared = counted(rows.size(), "pass", "passes");
   return judgement;
 }
 

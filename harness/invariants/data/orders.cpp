@@ -116,6 +116,33 @@ std::optional<Finding> forgotten_epoch(const PassRow& row, const PassRow& before
                  draws_of(row)};
 }
 
+// Several cut passes in a row that begin with the same samples on every rank: a program that takes
+// the first batches of its loader again and again.
+std::optional<Finding> begins_again(const std::vector<PassRow>& rows, size_t number) {
+  constexpr size_t kPassesLeast = 3, kSamplesLeast = 8;
+  const auto& row = rows[number];
+  if (!trains_shuffled(row)) return {};
+  size_t passes = 1, drawn = 0;
+  for (const auto& pass : row.by_rank) drawn += pass.indices.size();
+  for (size_t at = number; passes < kPassesLeast; ++passes) {
+    const auto* before = last_pass_over(rows, at, "sampler_of");
+    if (!before || !trains_shuffled(*before) || row.all_whole() || before->all_whole()) return {};
+    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+      if (row.by_rank[rank].indices.empty() ||
+          row.by_rank[rank].indices != before->by_rank[rank].indices)
+        return {};
+    at = static_cast<size_t>(before - rows.data());
+  }
+  if (drawn < kSamplesLeast || row.by_rank.front().length() <= static_cast<int64_t>(drawn))
+    return {};
+  return Finding{"", "epoch_ignored", row.place(),
+                 row.place() +
+                     " takes the same samples in the same order as the two passes "
+                     "before it, on every rank, and ends there too: the program takes "
+                     "the first batches of its loader again and again, without set_epoch",
+                 draws_of(row)};
+}
+
 }  // namespace
 
 Judgement orders_change(const RecordedRun& run) {
@@ -138,8 +165,12 @@ Judgement orders_change(const RecordedRun& run) {
       judgement.findings.push_back(std::move(*stale));
       judgement.at = row.by_rank.front().last;
     }
+    if (auto again = begins_again(rows, i); again && judgement.findings.empty()) {
+      judgement.findings.push_back(std::move(*again));
+      judgement.at = row.by_rank.front().last;
+    }
     const auto* before = last_whole_pass(rows, i);
-    if (!before) continue;
+    if (!before || !judgement.findings.empty()) continue;
     ++compared;
     const auto epoch = [](const PassRow& of) {
       return of.by_rank.front().is->whole("sampler_epoch");

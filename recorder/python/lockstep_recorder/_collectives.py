@@ -66,7 +66,9 @@ class Collectives:
         self.count += 1
         is_cut = op in GATHERING and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
         is_trimmed = op in GATHERING and runs_within("gather_for_metrics")
-        self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {})
+        is_in_graph = runs_in_function()
+        self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {},
+                         **{"graph": True} if is_in_graph else {})
         done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", sum(t.numel() for t in tensors),
                           root if type(root) is int else -1)
         result, error = yield
@@ -111,6 +113,14 @@ def runs_within(name):
     """Whether a function of this name runs around the recorder's caller."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != name:
+        frame = frame.f_back
+    return frame is not None
+
+
+def runs_in_function():
+    """Whether a torch.autograd.Function of the program runs around the recorder's caller, so that gradients flow through what it does."""
+    frame, file = sys._getframe(1), torch.autograd.function.__file__
+    while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
     return frame is not None
 

@@ -130,6 +130,7 @@ def install():
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
     put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")
     put(torch.nn.Module, "load_state_dict", training("restore"), "values of a module")
+    put(torch.nn.Module, "register_buffer", training("register_buffer"), "a buffer")
     put(torch.nn.Module, "eval", training("freeze"), "a module in evaluation")
     put(torch.nn.Module, "requires_grad_", training("freeze"), "a frozen module")
     scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)

@@ -87,6 +87,7 @@ class Loaders:
                    iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset),
                    dataset_epoch=field(field(loader, "dataset"), "epoch"), dataset_shuffles=field(field(loader, "dataset"), "shuffle"),
                    order_epoch=field(order, "epoch"), order_shuffles=field(order, "shuffle"))
+        self.record.training.buffers.record_own(self.record.training.live_models())
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)

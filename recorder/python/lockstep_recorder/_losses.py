@@ -14,8 +14,8 @@ MEAN, SUM, NODES_MOST = 1, 2, 32  # PyTorch's numbers of reductions; nodes among
 
 
 def averages_of(loss):
-    """(function, over how many terms, by what the program multiplies it, a digest of its weights of classes) of the averages that a loss
-    is made of, and of the sums that it multiplies, which have no number of terms. By the first nodes of its graph."""
+    """(function, over how many terms, by what the program multiplies it, a digest of its weights of classes, begins_with_labels) of the
+    averages that a loss is made of, and of the sums that it multiplies, which have no number of terms. By the first nodes of its graph."""
     found, nodes = [], collections.deque([(loss.grad_fn, 1.0)] if type(loss) is torch.Tensor else [])
     for _ in range(NODES_MOST):
         node, weight = nodes.popleft() if nodes else (None, None)
@@ -28,9 +28,9 @@ def averages_of(loss):
         terms = terms_of(node, name) if name in AVERAGES else None
         is_sum = name == "SumBackward0" or name in AVERAGES and getattr(node, "_saved_reduction", MEAN) == SUM
         if terms is not None and terms > 1:
-            found.append((AVERAGES[name], terms, weight, weights_of(node)))
-        elif is_sum and weight != 1:
-            found.append(("sum", None, weight, weights_of(node)))
+            found.append((AVERAGES[name], terms, weight, weights_of(node), begins_with_labels(node, name)))
+        elif is_sum and (weight != 1 or name in AVERAGES):
+            found.append(("sum", None, weight, weights_of(node), begins_with_labels(node, name)))
         if name not in AVERAGES or terms == 1:
             nodes.extend((after, weight) for after, _ in node.next_functions)
     return found
@@ -61,6 +61,20 @@ def weights_of(node):
         if saved is not None and getattr(saved, "unpack_hook", True) is None and type(saved.data) is torch.Tensor:
             return print_of([saved.data]) if saved.data.device.type == "cpu" else None
     return None
+
+
+def begins_with_labels(node, name):
+    """Whether the labels are 0, 1, 2 and so on, one a row, of as many classes a row as all ranks have rows together: features of this rank
+    beside those of all ranks. The columns of rank 0 come first, unless the program puts its own there."""
+    if name != "NllLossBackward0" or not torch.distributed.is_initialized():
+        return False
+    target, scores = node._raw_saved_target, node._raw_saved_self
+    for saved in (target, scores):
+        if getattr(saved, "unpack_hook", True) is not None or type(saved.data) is not torch.Tensor:
+            return False
+    target, world = target.data, torch.distributed.get_world_size()
+    is_of_all = target.dim() == 1 and target.numel() > 1 and tuple(scores.data.shape) == (target.numel(), world * target.numel())
+    return is_of_all and world > 1 and target.device.type == "cpu" and torch.equal(target, torch.arange(target.numel()))
 
 
 def terms_of(node, name):

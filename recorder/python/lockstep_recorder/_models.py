@@ -43,6 +43,7 @@ class Model:
         self.rows = self.shares = 0  # Samples, and parts of batches, whose prints are recorded.
         self.at_wrapping = {clean(name): weakref.ref(p) for name, p in torch.nn.Module.named_parameters(module)}
         self.replaced = []  # Names of parameters that are other tensors now, or none.
+        self.is_evaluated = False  # Since the last update.
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = self.drops = self.drew = False
         self.others, self.state = [], None  # Layers in another mode, and the state of the random generator, as the last forward began.
         self.recorded = None  # The parameters and their versions when they were recorded last.

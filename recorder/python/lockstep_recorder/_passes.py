@@ -195,6 +195,9 @@ class Passes:
             self.record_parameters(model)
             model.others, model.state = model.layers_in_another_mode(), self.generator_state(module)
             self.record.digests(model.name, "random", [("generator", model.state), *other_generators()])
+        elif not module.training and not model.is_evaluated and self.record.is_due(model.parameters()):
+            model.is_evaluated = True
+            self.record.digests(model.name, "evaluated", model.parameters())
 
     def end_forward(self, ddp, began):
         model = self.model_of(ddp)
@@ -239,8 +242,7 @@ class Passes:
 
     def before_backward(self, model):
         """Marks of its gradients, and how they differ from what was recorded of them last."""
-        gradients = model.marked()
-        about = {}
+        gradients, about = model.marked(), {}
         if model.taken is not None:
             about["kept"] = model.taken.are_of(gradients) and any(t is not None for _, t in gradients)
         if model.has_backward and not model.seen[0].are_of(gradients):

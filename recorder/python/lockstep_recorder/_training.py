@@ -13,6 +13,7 @@ from ._loaders import IDLE
 from ._losses import averages_of
 from ._models import Copy, Marks, clean, is_divided, touch
 from ._objects import Names, field, leaves_of, prints_of_rows
+from ._own_buffers import OwnBuffers
 from ._passes import Passes
 
 
@@ -48,6 +49,7 @@ class Training(Passes):
         self.estimated = Names("averaged model")  # Whose statistics update_bn() took.
         self.left = {}  # What each optimizer's last update left in strangers.
         self.optimized = set()  # ids of all that an optimizer has updated.
+        self.buffers = OwnBuffers(record)
 
     def is_stepping(self):
         """Whether the step of an optimizer runs around this one. One that threw does not."""
@@ -119,8 +121,9 @@ class Training(Passes):
 
     def record_terms(self, losses):
         try:
-            for function, terms, weight, classes in itertools.chain.from_iterable(map(averages_of, losses)):
-                self.record.fact("terms", function=function, terms=terms, weight=weight, **({"classes": classes} if classes else {}))
+            for function, terms, weight, classes, begins in itertools.chain.from_iterable(map(averages_of, losses)):
+                self.record.fact("terms", function=function, terms=terms, weight=weight, **({"classes": classes} if classes else {}),
+                                 **({"labels": "first"} if begins else {}))
         except Exception as error:
             self.record.omit("over how many terms a loss averages", error)
 
@@ -191,7 +194,7 @@ class Training(Passes):
         for model in self.live_models():
             self.record_parameters(model, model in owning or model.wrapped_by == "watched", is_update=True)
             if model in owning:
-                model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
+                model.taken, model.forwards_of_step, model.has_backward, model.is_evaluated = Marks(model.marked()), 0, False, False
         self.record_copies()
         self.record.step += 1
 
@@ -206,6 +209,9 @@ class Training(Passes):
         states = [(number, optimizer.state.get(places[number])) for number in numbers]  # None where another rank has it
         return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in states
                 for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
+
+    def register_buffer(self, layer, /, *args, **kwargs):
+        return self.buffers.register(layer)
 
     def restore(self, module, /, *args, **kwargs):
         """A module that is a copy, or that values are loaded into: a teacher, say, or an average of weights."""

@@ -1,0 +1,78 @@
+#include "harness/invariants/averages/other_reductions.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// True if `of` gives what was taken in every value, and at least in three no multiple of the
+// average would.
+template <class Of>
+bool explains(const std::vector<AveragedValue>& values, Of of) {
+  constexpr double kPart = 0.02;  // half precision rounds too
+  constexpr double kApart = 0.1;  // of the largest, by which it differs from the average
+  constexpr size_t kValuesLeast = 3;
+  size_t apart = 0;
+  double factor_least = 0, factor_most = 0;  // taken, as multiples of the average
+  for (const auto& value : values) {
+    const double wanted = of(value.own);
+    double sum = 0, most = 0;
+    size_t nonzero = 0;
+    for (const double own : value.own) {
+      sum += own;
+      most = std::max(most, std::abs(own));
+      nonzero += own != 0 ? 1 : 0;
+    }
+    if (!(std::abs(value.taken - wanted) <= kPart * std::abs(wanted))) return false;
+    const double average = sum / static_cast<double>(value.own.size());
+    if (nonzero < 2 || !(std::abs(wanted - average) > kApart * most)) continue;
+    const double factor = value.taken / average;
+    factor_least = apart == 0 ? factor : std::min(factor_least, factor);
+    factor_most = apart == 0 ? factor : std::max(factor_most, factor);
+    ++apart;
+  }
+  return apart >= kValuesLeast && factor_most - factor_least > kApart;
+}
+
+double median_of(std::vector<double> own) {  // the lower one of two, as torch.median has it
+  std::sort(own.begin(), own.end());
+  return own[(own.size() - 1) / 2];
+}
+
+}  // namespace
+
+std::optional<Finding> other_reduction(const AveragedByRank& ranks) {
+  const auto values = values_of(ranks);
+  const auto& is = *ranks.front();
+  const auto finding = [&](const char* pattern, const std::string& what, std::string cause) {
+    return Finding{"",
+                   pattern,
+                   "step " + std::to_string(is.at.step) + ", " + is.at.phase,
+                   gradients_text(is) + what,
+                   {std::move(cause)}};
+  };
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (explains(values, [&](const auto& own) { return own[rank]; }))
+      return finding("one_ranks_gradient",
+                     " are those of rank " + std::to_string(rank) +
+                         " on all ranks, and not the average of those that the ranks computed: "
+                         "what the others computed is lost",
+                     "cause: a broadcast of gradients, or one place of what an all_gather "
+                     "returned, where an all-reduce belongs");
+  constexpr const char* kNotTheAverage =
+      " of those that the ranks computed, element by element, and not their average";
+  if (explains(values, [](const auto& own) { return *std::max_element(own.begin(), own.end()); }))
+    return finding("another_reduction", std::string(" are the largest") + kNotTheAverage,
+                   "cause: an all-reduce with ReduceOp.MAX");
+  if (explains(values, [](const auto& own) { return *std::min_element(own.begin(), own.end()); }))
+    return finding("another_reduction", std::string(" are the least") + kNotTheAverage,
+                   "cause: an all-reduce with ReduceOp.MIN, or the median of two");
+  if (explains(values, median_of))
+    return finding("another_reduction", std::string(" are the median") + kNotTheAverage,
+                   "cause: a median of what an all_gather returned: where it is meant, allow it");
+  return {};
+}
+
+}  // namespace lockstep::recorded
