@@ -114,10 +114,12 @@ void add_sums(const RecordedRun& run, const std::vector<AveragedByRank>& all,
     const auto& first = *ranks.front();
     if (!is_times_the_average(ranks, static_cast<double>(ranks.size()))) continue;
     const auto weights = loss_weights_in(run, first.at.step);
-    if (weights == LossWeights::divided ||
-        (first.is_hooked && exchanges_activations(run, first.at.step)))
+    // A further backward adds to them, and the next sum counts them once more.
+    const bool is_added_to = first.of.starts_with("optimizer ") && first.at.phase == "backward";
+    if (!is_added_to && (weights == LossWeights::divided ||
+                         (first.is_hooked && exchanges_activations(run, first.at.step))))
       continue;
-    add(judgement, weights != LossWeights::unknown, summed(first), first.at);
+    add(judgement, is_added_to || weights != LossWeights::unknown, summed(first), first.at);
     return;
   }
 }
@@ -130,6 +132,12 @@ void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared)
   add_sums(run, averages.all(), judgement);
   add_divided_twice(run, averages.all(), judgement);
   if (!judgement.findings.empty()) return;
+  if (auto same = same_gradients(averages.all());
+      same && !exchanges_activations(run, averages.all().front().front()->at.step)) {
+    judgement.at = averages.all().front().front()->at;
+    judgement.findings.push_back(std::move(*same));
+    return;
+  }
   for (const auto& ranks : averages.all())
     if (auto other = other_reduction(ranks)) {
       judgement.findings.push_back(std::move(*other));

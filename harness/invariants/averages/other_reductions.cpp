@@ -1,7 +1,10 @@
 #include "harness/invariants/averages/other_reductions.h"
 
+#include "harness/base/text.h"
+
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace lockstep::recorded {
 
@@ -73,6 +76,31 @@ std::optional<Finding> other_reduction(const AveragedByRank& ranks) {
     return finding("another_reduction", std::string(" are the median") + kNotTheAverage,
                    "cause: a median of what an all_gather returned: where it is meant, allow it");
   return {};
+}
+
+std::optional<Finding> same_gradients(const std::vector<AveragedByRank>& all) {
+  constexpr size_t kAveragesLeast = 2, kValuesLeast = 3;
+  std::set<std::vector<double>> unlike;  // the first rank's, of each average
+  for (const auto& ranks : all) {
+    std::vector<double> first;
+    for (const auto& value : values_of(ranks)) {
+      if (std::any_of(value.own.begin(), value.own.end(),
+                      [&](double own) { return own != value.own.front(); }))
+        return {};
+      if (value.own.front() != 0) first.push_back(value.own.front());
+    }
+    if (first.size() >= kValuesLeast) unlike.insert(std::move(first));
+  }
+  if (unlike.size() < kAveragesLeast) return {};
+  const auto& is = *all.front().front();
+  return Finding{"",
+                 "same_data",
+                 "step " + std::to_string(is.at.step) + ", " + is.at.phase,
+                 "all ranks computed the same gradients of " + is.of + ", value for value, before "
+                     "each of " + counted(unlike.size(), "average") + " that were looked at: all "
+                     "train on one batch, and the average is what one rank computed",
+                 {"cause: batches that are cut from an order of all samples without the rank, or "
+                  "samples that are drawn from one seed"}};
 }
 
 }  // namespace lockstep::recorded

@@ -119,7 +119,18 @@ class Gradients:
             self.scaled = self.scaled[-7:] + [weakref.ref(each) for each in made if isinstance(each, torch.Tensor)]
             self.scale = number_of(field(scaler, "_scale")) or 1.0
 
+    def average_before_backward(self):
+        """Another backward adds to gradients of the program's optimizers that its collectives have changed since the last one."""
+        training = self.record.training
+        reduced = [of for of, (count, _) in self.own.items() if count < self.record.collectives.count]
+        for optimizer in training.names.live() if reduced else ():
+            name, strangers = training.names.of(optimizer), training.strangers(optimizer, training.owners())
+            gradients = [(each, p.grad if p.is_leaf else None) for each, p in strangers]
+            if name in reduced and any(t is not None for _, t in gradients):
+                self.average(name, gradients)
+
     def begin_backward(self, losses):
+        self.average_before_backward()
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()
         known = [each for each in (reference() for reference in self.scaled) if each is not None]

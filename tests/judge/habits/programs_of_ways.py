@@ -49,6 +49,31 @@ def average_by_hand(model):
         p.grad /= dist.get_world_size()
 
 
+def cut_batches(rank, name):
+    """Without a loader or a wrapper, from one order of all samples."""
+    model, (x, y), world = layers(), rows().tensors, dist.get_world_size()
+    optimizer, draw = sgd(model), torch.Generator().manual_seed(1)
+    for step in range(8):
+        chosen = torch.randperm(len(x), generator=draw)[:BATCH * world]
+        chosen = chosen[rank if name == "cut_by_rank" else 0::world]
+        update(model, optimizer, x[chosen], y[chosen], lambda: average_by_hand(model))
+
+
+def accumulate(rank, name):
+    """Each backward's gradients are averaged, or summed, and the next one's are added."""
+    model = layers()
+    optimizer = sgd(model)
+    for number, (x, y) in enumerate(batches()):
+        (cross_entropy(model(x), y) / 2).backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+            if number % 2 or name == "averaged_each_time":
+                p.grad /= dist.get_world_size()
+        if number % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def keep_statistics(rank, name):
     net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Linear(WIDTH, CLASSES))
     for tensor in net.state_dict().values():
@@ -195,7 +220,7 @@ def evolve(rank, name):
         flat = flat - 0.1 * sum(loss * each for loss, each in zip(losses, noise))
 
 
-PROGRAMS = {reduce_by_hand: (*REDUCED, "largest"), keep_statistics: ("averaged_statistics", "own_statistics"), centre: ("shared_centre", "own_centre"),
+PROGRAMS = {reduce_by_hand: (*REDUCED, "largest"), cut_batches: ("cut_by_rank", "cut_alike"), accumulate: ("averaged_each_time", "summed_each_time"), keep_statistics: ("averaged_statistics", "own_statistics"), centre: ("shared_centre", "own_centre"),
             evaluate: ("reduced", "shared_best", "own_best", "rank_0_alone", "reduced_by_none", "drops_the_last"),
             take_first_batches: ("first_of_each_order", "first_of_one_order"), smooth_labels: ("smooth", "smooth_on_one", "sum_on_one"),
             contrast: ("labels_with_offset", "labels_of_rank_0"), divide_layers: ("divided_by_hand",), pull_to_a_centre: ("elastic",), evolve: ("evolution",)}

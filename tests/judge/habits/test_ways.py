@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("mean_of_gathered", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset")
+CLEAN = ("mean_of_gathered", "cut_by_rank", "averaged_each_time", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "own_statistics": ("buffers.follow_rank_zero", "own_buffers"),
@@ -27,6 +27,8 @@ CUSTOMS = {
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
     "first_of_gathered": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
+    "cut_alike": ("gradients.are_averages", "same_data", "all train on one batch"),
+    "summed_each_time": ("gradients.are_averages", "sum_not_average"),
     "largest": ("gradients.are_averages", "another_reduction", "ReduceOp.MAX"),
     "median_of_gathered": ("gradients.are_averages", "another_reduction"),
     "first_of_one_order": ("data.order_changes", "epoch_ignored", "takes the same samples in the same order as the two passes before it"),
