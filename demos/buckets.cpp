@@ -308,8 +308,8 @@ Demo demonstration() {
            "order of the parameters and sent in reverse. The order in which gradients arrive is "
            "the reverse of the "
            "forward's, and the second pass has buckets in that order: each leaves as it fills, and "
-           "travels while the rest is computed, which overlap shows. #0 and those left out are "
-           "not of gradients.",
+           "travels while the rest is computed, which overlap shows. #0 and the "
+           "numbers left out compare and broadcast, and carry no gradients.",
        .proof = "gradients.match_single_process",
        .meanings = {"number of ranks", "the elements of each parameter",
                     "the bytes that close a bucket",

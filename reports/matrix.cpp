@@ -127,6 +127,10 @@ std::string how_it_differs(Result::Kind kind) {
   }
 }
 
+std::string as_sentence(const std::string& text) {
+  return legible(text) + (text.ends_with('.') ? "" : ".");
+}
+
 std::string sentence(const Result& result, const MatrixPage& page) {
   const auto name = "- `" + result.scenario + "` ";
   const auto cell = cell_of(result);
@@ -136,8 +140,8 @@ std::string sentence(const Result& result, const MatrixPage& page) {
   const auto file = file_of(result, page);
   const auto how = cell == Cell::limited
                        ? "is limited: " + limit_of(result)
-                       : how_it_differs(result.kind) + ": " + legible(rule_of(result)) + ". " +
-                             legible(diagnosis_of(result));
+                       : how_it_differs(result.kind) + ": " + as_sentence(headline_of(result)) +
+                             " " + legible(diagnosis_of(result));
   return name + how + (file.empty() ? "" : " ([case](" + file + "))") + "\n";
 }
 

@@ -129,17 +129,14 @@ std::string ending_text(const Result& result) {
   return result.kind == Result::Kind::leak ? "it left something behind: " : "";
 }
 
-// The rule that ranks must return says nothing of what was asked of them: the claim does.
-std::string headline_of(const Result& result) {
-  return ending_text(result).empty() ? rule_of(result) : result.claim;
-}
-
 // The finding's usual cause, else the usual mistake of the scenario where it is a check that
 // failed. An exception says itself what is wrong.
 std::string cause_of(const Result& result, const Finding& finding) {
   const auto* before = wrong_before(result);
+  const auto options =
+      result.failure ? result.failure->c.value.value("options", Json::object()) : Json::object();
   for (const auto* each : {&finding, before})
-    if (auto cause = each ? usual_cause(*each) : ""; !cause.empty()) return cause;
+    if (auto cause = each ? usual_cause(*each, options) : ""; !cause.empty()) return cause;
   const bool is_of_a_check = result.kind == Result::Kind::fail || result.kind == Result::Kind::leak;
   if (!is_of_a_check || !result.failure || states_its_cause(finding)) return "";
   const auto& mistake = result.failure->usual_mistake;
@@ -189,6 +186,10 @@ std::string rule_of(const Result& result) {
     return "The same case must give the same verdict every time";
   const auto* finding = first_finding(result);
   return finding ? finding->rule : result.claim;
+}
+
+std::string headline_of(const Result& result) {
+  return ending_text(result).empty() ? rule_of(result) : result.claim;
 }
 
 std::string diagnosis_of(const Result& result) {

@@ -13,6 +13,10 @@ namespace lockstep::reports {
 // The rule that does not hold, one sentence. A flaky result breaks a rule of its own.
 std::string rule_of(const Result& result);
 
+// Returns what a story begins with: that rule, or the claim where ranks ended badly, since the rule
+// that they must return says nothing of what was asked of them.
+std::string headline_of(const Result& result);
+
 // The diagnosis of the first finding.
 std::string diagnosis_of(const Result& result);
 

@@ -80,7 +80,7 @@ Outcome normalises_by_all(const Records& records) {
               number_text(records.numbers(last, "running_mean")[0]) +
               ", that of one process with " + number_text(mean),
           {column("average output", records, "output"),
-           column("one process's of these", records, "output of one process"),
+           column("one process, these samples", records, "output of one process"),
            column("next running_mean", records, "running_mean", 0, mean)}};
 }
 

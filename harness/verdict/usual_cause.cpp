@@ -74,8 +74,8 @@ constexpr Known kByPattern[] = {
     {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
     {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
     {"own_initial_state",
-     "rank 0's values were not broadcast when the model was wrapped (init_sync=False), or were "
-     "loaded afterwards"},
+     "rank 0's values were not broadcast when the model was wrapped (init_sync=False; for buffers "
+     "broadcast_buffers=False, too), or were loaded afterwards"},
     {"took_another_ranks_state", "the initial broadcast has another source than rank 0"},
     {"kept_own_buffers",
      "broadcast_buffers=False, or buffers are not broadcast before the forward"},
@@ -162,8 +162,10 @@ constexpr Known kByPattern[] = {
     {"recorded_less", "a program that returns early, and without an exception"},
     {"vacuous", "a program that records nothing of what the checks look at"},
     {"collective_in_evaluation",
-     "a forward in train() mode or with gradients enabled broadcasts buffers; model.eval() and "
-     "torch.no_grad() make it local"},
+     "the first forward with gradients after the first backward broadcasts the order of buckets, "
+     "in "
+     "eval() and inside no_sync too; the first forward after a training step broadcasts buffers, "
+     "under no_grad() too: evaluate ddp.module"},
     {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
@@ -181,8 +183,8 @@ constexpr Known kByException[] = {
      "zero_grad(set_to_none=False), whose detach_() cannot take the views that "
      "gradient_as_bucket_view=True makes"},
     {"modified by an inplace operation",
-     "a second forward broadcasts buffers in place that the first one's graph saved: "
-     "broadcast_buffers=False, or one forward for both"},
+     "a second forward broadcasts buffers in place that the first one's graph saved, which "
+     "broadcast_buffers=False, or one forward for both, avoids"},
     {"expect_autograd_hooks_",
      "static_graph=True with a first backward inside no_sync, which PyTorch does not support"},
     {"marked as ready twice",
@@ -202,6 +204,23 @@ constexpr Known kByException[] = {
      "find_unused_parameters=True, or leave them out of the model"},
     {"was ended by SIGKILL",
      "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
+};
+
+// A mistake that an option brings about in PyTorch. It is asked before the pattern alone.
+struct OfOption {
+  std::string_view pattern, option;
+  bool value;
+  std::string_view rule;  // holds this word
+  std::string_view cause;
+};
+constexpr OfOption kByOption[] = {
+    {kMismatched, "skip_all_reduce_unused_params", true, "",
+     "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
+     "skips "
+     "a bucket that another sends"},
+    {"own_initial_state", "broadcast_buffers", false, "buffers",
+     "broadcast_buffers=False, with which PyTorch leaves buffers out of the initial broadcast, "
+     "too"},
 };
 
 std::string found(std::span<const Known> table, const auto& fits) {
@@ -234,6 +253,17 @@ std::string usual_cause(const Finding& finding) {
   if (!finding.cause.empty()) return finding.cause;
   if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
   return found(kByPattern, [&](const Known& known) { return known.what == finding.pattern; });
+}
+
+std::string usual_cause(const Finding& finding, const Json& options) {
+  const auto known =
+      std::find_if(std::begin(kByOption), std::end(kByOption), [&](const OfOption& one) {
+        const auto given = options.find(std::string(one.option));
+        return one.pattern == finding.pattern && given != options.end() && *given == one.value &&
+               finding.rule.find(one.rule) != std::string::npos;
+      });
+  if (known == std::end(kByOption) || states_its_cause(finding)) return usual_cause(finding);
+  return std::string(known->cause);
 }
 
 std::string backend_limit(const Collective& one) {

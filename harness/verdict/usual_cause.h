@@ -11,6 +11,10 @@ namespace lockstep {
 // none is known, or the finding's details state the cause itself.
 std::string usual_cause(const Finding& finding);
 
+// The same in a case with these options of DDP, an object by name: an option that brings such a
+// finding about is its cause.
+std::string usual_cause(const Finding& finding, const Json& options);
+
 // True if one of its details is "cause: ...".
 bool states_its_cause(const Finding& finding);
 

@@ -124,8 +124,18 @@ std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>&
   return out;
 }
 
+// The cells without what stands in brackets at their ends: "allreduce of 1 float32" of "... (bucket
+// 0 of 6: w)".
+std::vector<Cells> without_brackets(std::vector<Cells> rows) {
+  for (auto& row : rows)
+    for (auto& cell : row)
+      if (const auto at = cell.find(" ("); cell.ends_with(')') && at != std::string::npos)
+        cell.erase(at);
+  return rows;
+}
+
 std::vector<std::string> lines_of(const Table& table, const Style& style, size_t indent) {
-  const auto rows = cells_of(table, style);
+  auto rows = cells_of(table, style);
   auto lines = in_columns(rows);
   const auto sign = shown("…", style);
   const auto order = as_they_go(table);
@@ -133,9 +143,14 @@ std::vector<std::string> lines_of(const Table& table, const Style& style, size_t
   const auto is_too_wide = [&] {
     return style.columns > 0 && indent + width_of(lines) > style.columns;
   };
+  bool has_brackets = true;
   while (lost.size() < order.size() && is_too_wide()) {
-    lost.push_back(order[lost.size()]);
-    lines = without(rows, lost, sign);
+    const auto next = order[lost.size()];
+    if (table.columns[next].rank >= 0 && std::exchange(has_brackets, false))
+      rows = without_brackets(std::move(rows));
+    else
+      lost.push_back(next);
+    lines = lost.empty() ? in_columns(rows) : without(rows, lost, sign);
   }
   const bool is_whole = lost.empty();
   if (!is_whole) lines.push_back(sign + " " + left_out_text(rows.front(), lost));

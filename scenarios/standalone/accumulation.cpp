@@ -89,9 +89,14 @@ std::string graphs_in_words(const Json& value) {
   std::vector<std::string> forwards, backwards;
   for (const bool is_local : local_forwards(value))
     forwards.emplace_back(is_local ? "one inside no_sync" : "one that synchronises");
-  for (const auto each : backwards_of(value)) backwards.push_back(std::to_string(each));
-  return "forwards: " + in_order(forwards) + "; then a backward of forward " +
-         joined(backwards, ", of forward ");
+  std::vector<size_t> done;
+  for (const auto each : backwards_of(value)) {
+    const bool is_again = std::find(done.begin(), done.end(), each) != done.end();
+    done.push_back(each);
+    backwards.push_back("a backward of forward " + std::to_string(each) +
+                        (is_again ? " again, whose graph was retained" : ""));
+  }
+  return "forwards: " + in_order(forwards) + "; then " + joined(backwards, ", ");
 }
 
 // --- accumulation.bare_passes_are_local ---------------------------------------------------------

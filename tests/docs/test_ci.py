@@ -114,8 +114,8 @@ class Action(Case):
         self.fake("wheels/lockstep-1.whl")
         status, calls = self.play(named["install"], WHEEL=action["inputs"]["wheel"]["default"], TORCH_INDEX="here")
         self.assertEqual((status, calls), (0, ["pip install torch==2.11.* numpy --index-url here", "pip install wheels/lockstep-1.whl"]))
-        status, calls = self.play(named["record"], RECORD="torchrun --nproc-per-node 2 train.py")
-        self.assertEqual((status, calls), (0, ["lockstep record --out recorded -- torchrun --nproc-per-node 2 train.py"]))
+        status, calls = self.play(named["record"], RECORD="torchrun --nproc-per-node 2 train.py", MINUTES=action["inputs"]["minutes"]["default"])
+        self.assertEqual((status, calls), (0, ["lockstep record --out recorded -- timeout 10m torchrun --nproc-per-node 2 train.py"]))
         for command in (action["inputs"]["command"]["default"], "run --subject python:mine.py"):
             status, calls = self.play(named["judge"], COMMAND=command, STATUS="3")
             self.assertEqual((status, calls), (3, ["lockstep %s --junit lockstep-junit.xml --html lockstep-report.html" % command]))

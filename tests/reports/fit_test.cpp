@@ -52,6 +52,14 @@ TEST(Fit, OfTheRanksThatIsTheLastToGoWhichHoldsWhatFewDo) {
                    "… 2 columns left out: rank 1, rank 2"}));
 }
 
+TEST(Fit, BeforeARankGoesWhatIsInBrackets) {
+  const Table ladder{
+      {{"collective"}, {"rank 0", Table::Holds::value, 0}, {"rank 1", Table::Holds::value, 1}},
+      {{{{"#1 allreduce (bucket 0 of 1: w)"}, {"done"}, {"missing"}}}}};
+  EXPECT_EQ(lines_of(ladder, {.columns = 36}),
+            (Lines{"collective    rank 0   rank 1", "#1 allreduce    done  missing"}));
+}
+
 TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {
   EXPECT_EQ(
       fitted({R"(  case   {"a":[1,2],"b":"x,\",y","c":{"d":1}})"}, {.columns = 24}),

@@ -42,6 +42,20 @@ TEST(UsualCause, WhatTheMakerOfAFindingKnowsComesFirst) {
   EXPECT_EQ(usual_cause(is), "") << "a limit of the backend is no mistake";
 }
 
+TEST(UsualCause, AnOptionThatBringsItAboutIsTheCause) {
+  auto is = finding("own_initial_state");
+  is.rule = "Every replica must start from rank 0's buffers";
+  EXPECT_TRUE(
+      usual_cause(is, {{"broadcast_buffers", false}}).starts_with("broadcast_buffers=False"));
+  EXPECT_EQ(usual_cause(is, {{"broadcast_buffers", true}}), usual_cause(is));
+  EXPECT_EQ(usual_cause(is, Json::object()), usual_cause(is));
+  is.rule = "Every replica must start from rank 0's parameters";
+  EXPECT_EQ(usual_cause(is, {{"broadcast_buffers", false}}), usual_cause(is));
+  is = finding("mismatched_collectives");
+  is.cause = "a known one";
+  EXPECT_TRUE(usual_cause(is, {{"skip_all_reduce_unused_params", true}}).starts_with("skip_all"));
+}
+
 TEST(UsualCause, AFindingThatStatesItsCauseGetsNoOther) {
   auto is = finding("stopped_early");
   EXPECT_NE(usual_cause(is), "");
