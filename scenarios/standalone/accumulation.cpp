@@ -66,11 +66,13 @@ std::vector<size_t> backwards_of(const Json& value) {
 Python graphs(const Json& value) {
   const auto forwards = local_forwards(value);
   std::vector<std::string> gradients;
+  const bool of_kept = value.at("of_kept").get<bool>();
   std::string program = "outputs = []\n";
   for (size_t f = 0; f < forwards.size(); ++f) {
     gradients.push_back(parts_of(value, f, world_of(value)));
     program += std::string(forwards[f] ? "with no_sync():\n    " : "") +
-               "outputs.append(model(torch.zeros(3)))\n";
+               "outputs.append(model(torch.zeros(3)))\n" +
+               (of_kept ? "outputs[-1] = net.kept  # goes through no output of the model\n" : "");
   }
   int count = 0;
   for (const auto graph : backwards_of(value)) {
@@ -81,7 +83,9 @@ Python graphs(const Json& value) {
   }
   return one_parameter(
       value, table("GRADIENT", "forward and rank", gradients),
-      "def forward(self, x):\n    return self.weight + x  # nothing is saved for its backward\n",
+      of_kept ? "def forward(self, x):\n    self.kept = self.weight + x\n    return self.kept + x\n"
+              : "def forward(self, x):\n"
+                "    return self.weight + x  # nothing is saved for its backward\n",
       program);
 }
 
@@ -96,7 +100,9 @@ std::string graphs_in_words(const Json& value) {
     backwards.push_back("a backward of forward " + std::to_string(each) +
                         (is_again ? " again, whose graph was retained" : ""));
   }
-  return "forwards: " + in_order(forwards) + "; then " + joined(backwards, ", ");
+  return "forwards: " + in_order(forwards) +
+         (value.at("of_kept").get<bool>() ? "; of what the module kept in them" : "") + "; then " +
+         joined(backwards, ", ");
 }
 
 // --- accumulation.bare_passes_are_local ---------------------------------------------------------

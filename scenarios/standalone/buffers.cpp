@@ -145,6 +145,7 @@ Python saved_values(const Json& value) {
       throw NotWritten(
           "in an evaluation whose graph is kept the bits of buffers decide who has to throw");
     program += std::string(trains ? "model.train()\n" : "model.eval()\n") +
+               (forwards[f].ends_with("in_no_sync") ? "with no_sync():\n    " : "") +
                "output = model(torch.randn(SHAPE))\n";
     if (is_kept) program += "total = total + (output * torch.randn(SHAPE)).sum()\n";
   }
@@ -172,10 +173,12 @@ std::string saved_values_in_words(const Json& value) {
       {"train", "in training"},
       {"evaluate", "in evaluation"},
       {"train_and_drop", "in training whose output is dropped"},
-      {"evaluate_and_drop", "in evaluation whose output is dropped"}};
+      {"evaluate_and_drop", "in evaluation whose output is dropped"},
+      {"train_in_no_sync", "in training, inside no_sync"},
+      {"evaluate_in_no_sync", "in evaluation, inside no_sync"}};
   std::vector<std::string> said;
   for (const auto& each : saving_forwards(value)) said.push_back(forwards.at(each));
-  return "wraps a normalising layer; forwards that synchronise buffers, " + in_order(said) +
+  return "wraps a normalising layer; forwards that synchronise buffers outside of no_sync: " + in_order(said) +
          "; then one backward through all outputs that are kept";
 }
 

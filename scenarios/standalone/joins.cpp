@@ -83,6 +83,8 @@ Training windows_of(const Json& value) {
 Python uneven(const Json& value) {
   if (value.at("joins_again").get<bool>())
     throw NotWritten("cases with a second join are not written as programs yet");
+  if (value.at("probes").get<bool>())
+    throw NotWritten("cases with forwards without gradients are not written as programs yet");
   if (value.at("normalises").get<bool>())
     throw NotWritten("PyTorch's SyncBatchNorm runs on GPUs alone, and the case has one");
   auto source = training_python(windows_of(value));
