@@ -97,11 +97,11 @@ std::string graphs_in_words(const Json& value) {
   for (const auto each : backwards_of(value)) {
     const bool is_again = std::find(done.begin(), done.end(), each) != done.end();
     done.push_back(each);
-    backwards.push_back("a backward of forward " + std::to_string(each) +
-                        (is_again ? " again, whose graph was retained" : ""));
+    backwards.push_back(std::to_string(each) + (is_again ? " again" : ""));
   }
   return "forwards: " + in_order(forwards) +
-         (value.at("of_kept").get<bool>() ? "; of what the module kept in them" : "") + "; then " +
+         (value.at("of_kept").get<bool>() ? "; then backwards of what they kept, of forward "
+                                          : "; then backwards of forward ") +
          joined(backwards, ", ");
 }
 

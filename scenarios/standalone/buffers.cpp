@@ -178,8 +178,8 @@ std::string saved_values_in_words(const Json& value) {
       {"evaluate_in_no_sync", "in evaluation, inside no_sync"}};
   std::vector<std::string> said;
   for (const auto& each : saving_forwards(value)) said.push_back(forwards.at(each));
-  return "wraps a normalising layer; forwards that synchronise buffers outside of no_sync: " + in_order(said) +
-         "; then one backward through all outputs that are kept";
+  return "wraps a normalising layer; forwards that synchronise buffers outside of no_sync: " +
+         in_order(said) + "; then one backward through all outputs that are kept";
 }
 
 }  // namespace
