@@ -72,10 +72,7 @@ class Replicas {
     auto finding = row.at.phase == "forward" || is_frozen_
                        ? difference_in_forward(row, before, last)
                        : difference_in(row, what_ + row.of);
-    if (!finding) {
-      if (row.of.starts_with("copy ")) add_changed_on_some(row, before, last, judgement);
-      return;
-    }
+    if (!finding) return;
     if (const auto found = averaged_.find(row.of);
         found != averaged_.end() && row.at.phase == "update") {
       if (found->second == row.at)
@@ -142,21 +139,6 @@ class Replicas {
           "not all of it");
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
-  }
-
-  // A copy is recorded where it may have changed. Ranks that have no record kept theirs.
-  void add_changed_on_some(const Row& row, const std::vector<const Digests*>& before,
-                           const std::vector<const Digests*>& now, Judgement& judgement) {
-    const bool any_new = std::count(before.begin(), before.end(), nullptr) > 0;
-    const auto all = row.is_whole() || before.empty() || any_new ? std::nullopt : filled(row, now);
-    if (!all || !difference_in(*all, "") || !began_unlike_.insert(row.of).second) return;
-    std::vector<std::string> texts;
-    for (const auto* is : row.by_rank) texts.push_back(is ? "other values" : "those that it had");
-    judgement.remarks.push_back(remark(
-        "changed_on_some_ranks", row,
-        ", a model that nothing trains, changed on some ranks alone: " + values_text(texts) +
-            ". Right where these alone use it, as an average of weights that rank 0 keeps; a teacher "
-            "in a loss must be the same on all"));
   }
 
   // The type of a model that no rank copied or loaded values into; empty where one trains it later.

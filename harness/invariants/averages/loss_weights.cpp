@@ -208,7 +208,8 @@ std::optional<Finding> labels_without_offset(const RecordedRun& run) {
     size_t backwards = 0;
     for (const auto& record : rank.records)
       if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "terms" && fact->text("labels") == "first") {
+          fact && fact->name == "terms" && fact->text("function") == "nll_loss") {
+        if (fact->text("labels") != "first") return {};  // classes that happen to be so
         ++backwards;
         if (!first) first = record.at;
       }

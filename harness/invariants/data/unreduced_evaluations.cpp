@@ -51,14 +51,19 @@ bool is_combined(const Rank& rank, const std::vector<std::string>& ops, const Pa
   return false;
 }
 
+// A pass over what a rank trains on may be for statistics.
+bool any_trains(const std::vector<Pass>& passes) {
+  return std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.trains; });
+}
+
 // The whole passes of a rank, without a backward, over its part of a dataset.
 std::vector<Pass> own_evaluations(const Rank& rank) {
   std::vector<Pass> own;
-  for (const auto& [source, passes] : passes_of(rank))
+  for (const auto& [source, passes] : passes_of(rank)) {
+    if (!source.starts_with("loader ") || any_trains(passes)) continue;
     for (const auto& pass : passes)
-      if (source.starts_with("loader ") && !pass.trains && pass.is_whole() &&
-          pass.is->whole("replicas").value_or(1) > 1)
-        own.push_back(pass);
+      if (pass.is_whole() && pass.is->whole("replicas").value_or(1) > 1) own.push_back(pass);
+  }
   return own;
 }
 
@@ -88,9 +93,14 @@ std::optional<Finding> evaluated_by_some(const RecordedRun& run) {
 }  // namespace
 
 std::optional<Finding> evaluation_not_reduced(const RecordedRun& run,
-                                              const std::vector<PassRow>& rows) {
+                                              std::vector<PassRow> rows) {
   if (auto some = evaluated_by_some(run)) return some;
   const auto& rank = run.ranks.front();
+  const auto passes = passes_of(rank);
+  std::erase_if(rows, [&](const PassRow& row) {
+    const auto found = passes.find(row.source);
+    return found != passes.end() && any_trains(found->second);
+  });
   const auto ops = own_collectives(rank);
   const bool any_combined = !ops || std::any_of(rows.begin(), rows.end(), [&](const PassRow& row) {
     return is_combined(rank, *ops, row.by_rank.front());

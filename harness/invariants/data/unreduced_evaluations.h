@@ -10,6 +10,6 @@ namespace lockstep::recorded {
 // reduces or gathers, or where one rank alone evaluates its part. `rows`: the evaluations of all
 // ranks.
 std::optional<Finding> evaluation_not_reduced(const RecordedRun& run,
-                                              const std::vector<PassRow>& rows);
+                                              std::vector<PassRow> rows);
 
 }  // namespace lockstep::recorded

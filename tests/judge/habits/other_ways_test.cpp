@@ -67,24 +67,6 @@ TEST(SameGradients, BeforeEachAverageAreFound) {
   EXPECT_EQ(plant(0, 0), "");  // gradients that never change say nothing
 }
 
-TEST(Copies, ThatSomeRanksAloneChangeAreRemarkedOn) {
-  for (const bool on_all : {true, false}) {
-    auto run = right_run();
-    for (auto& rank : run.ranks)
-      for (int step = 0; step < kSteps; ++step) {
-        auto is = digests("average", {{uint64_t(60 + step), 1}});
-        auto list = *is.list;
-        list.of = "copy 1 of 1, made in step 0";
-        is.list = std::make_shared<const TensorList>(std::move(list));
-        if (on_all || rank.number == 0 || step == 0)
-          rank.records.push_back({{step, "update"}, is});
-      }
-    EXPECT_EQ(patterns_of(parameters_are_the_same(run).remarks),
-              on_all ? "" : "changed_on_some_ranks ");
-    EXPECT_EQ(patterns_of(parameters_are_the_same(run).findings), "");
-  }
-}
-
 TEST(OtherLosses, AreRemarkedOnWhereMostBackwardsHaveThem) {
   for (const int steps : {1, 2, kSteps}) {
     auto run = right_run();
