@@ -111,7 +111,9 @@ std::vector<std::string> more_lines(const Result& result) {
     return {"wrong before that, at " + moment_of(*before) + ": " + before->rule + ": " +
             before->diagnosis};
   const auto& next = result.worst.findings[1];
-  return {"and " + counted(count - 1, "more finding") + ", the next at " + moment_of(next) + ": " +
+  const auto place = moment_of(next);
+  return {"and " + counted(count - 1, "more finding") + ", the next " +
+          (next.diagnosis.starts_with(place + ": ") ? "of " : "at " + place + ": ") +
           next.diagnosis};
 }
 

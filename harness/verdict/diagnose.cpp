@@ -38,6 +38,21 @@ std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {
   return out;
 }
 
+// The average of what the ranks hold is what each should hold, so that each has its own.
+bool average_is_right(const Difference& is) {
+  const size_t world = is.expected.size();
+  const auto right = as_doubles(is.expected.front());
+  std::vector<double> sum(right.size(), 0.0);
+  for (const auto& seen : is.row.by_rank) {
+    if (!same_shape(seen, is.expected.front()) || is_whole(seen.dtype)) return false;
+    const auto values = as_doubles(seen);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  for (size_t i = 0; i < sum.size(); ++i)
+    if (sum[i] != right[i] * static_cast<double>(world)) return false;
+  return true;
+}
+
 // The ranks that differ come before how they differ: one rank that holds a multiple is first of all
 // one rank.
 Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
@@ -60,6 +75,10 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
             kWhichRanks};
   if (relation) return {relation->pattern, relation->text, kRelation};
   if (world == 1) return {"value_differs", "it differs from the reference", kWhichRanks};
+  if (!all_alike(is.row.by_rank) && all_alike(is.expected) && average_is_right(is))
+    return {"average_not_taken",
+            "the average of what the ranks hold is right: each holds its own, and it was not taken",
+            kRelation};
   if (!all_alike(is.row.by_rank))
     return {"every_rank_differs", "no rank holds the reference's value", kWhichRanks};
   if (!all_alike(is.expected))

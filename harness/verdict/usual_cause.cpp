@@ -27,6 +27,9 @@ constexpr Known kByPattern[] = {
      "the backward ran past the wrapper (model.module), inside no_sync or through a graph again; "
      "the "
      "model was converted after it was wrapped; or the parameter is in no bucket"},
+    {"average_not_taken",
+     "the pass was not reduced: another backward took its reduction, or it ran past the wrapper "
+     "(model.module), inside no_sync or through a graph again"},
     {"never_averaged", "no averager ran, or its step was left out"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
@@ -70,7 +73,10 @@ constexpr Known kByPattern[] = {
      "gradients that added up inside no_sync are left out of the last backward's average"},
     {"last_micro_batch_left_out", "the last backward of a window runs inside no_sync, too"},
     {"reduced_inside_no_sync", "no_sync does not reach this forward, or is entered behind it"},
-    {"reduced_a_bare_pass", "hooks fire in a backward of the inner module (model.module)"},
+    {"reduced_a_bare_pass",
+     "DDP's hooks sit on the parameters and fire in any backward, of the inner module "
+     "(model.module) "
+     "too"},
     {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
     {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
     {"own_initial_state",

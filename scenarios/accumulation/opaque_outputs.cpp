@@ -97,11 +97,11 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
     for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, step.graph, rank));
     rows.push_back(after_backward(
         h.row({backwards++, "after backward"}, "weight"), held, step.is_reduced,
-        {"reduced_a_bare_pass", "the average, though no forward decided about the pass"}));
+        {"reduced_a_bare_pass",
+         "averaged, though no forward had prepared this backward: right is each rank's own"}));
   }
   return equal(
-      "The last forward must decide about the next backward whose outputs cannot be seen, once",
-      rows);
+      "Where DDP cannot see outputs, a forward must prepare the next backward, and no other", rows);
 }
 
 // A pass past the replica looks like that of a forward whose outputs were not seen.

@@ -85,7 +85,8 @@ Findings gradients_are_defined(const std::vector<Row>& gradients) {
       if (row.by_rank[rank].bytes.empty())
         return {{"A backward must leave a gradient of every parameter", "no_gradient",
                  FindingPlace(row.at, row.name),
-                 row.name + ": rank " + std::to_string(rank) + " has no gradient"}};
+                 row.name + ": rank " + std::to_string(rank) + " has no gradient, at step " +
+                     std::to_string(row.at.step) + ", " + row.at.phase}};
   return {};
 }
 

@@ -45,7 +45,7 @@ def held(net):
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=%TIMEOUT))
 rank = dist.get_rank()
-assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} rank{'s' * (WORLD > 1)}"
 net = Net(rank)
 model = %WRAP
 alone = [Net(0) for _ in range(WORLD)]

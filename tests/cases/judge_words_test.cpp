@@ -63,20 +63,20 @@ TEST(JudgeWords, ARankThatThrowsInWhatTheBackendLacksHasMetALimit) {
 
 TEST(JudgeWords, ALeakNamesTheCollectivesThatDoNotMatch) {
   auto left = reducing(kReturned, 2);
-  left.events.push_back({{0, "p"}, LeftBehind{"1 collective(s) still under way"}});
+  left.events.push_back({{0, "p"}, LeftBehind{"1 collective still under way"}});
   EXPECT_EQ(judged({left, reducing(kReturned, 3)}).findings.at(0).diagnosis,
             "collective #0 differs: rank 0 issued allreduce of 2 float32, rank 1 allreduce of 3 "
-            "float32; rank 0: 1 collective(s) still under way");
+            "float32; rank 0: 1 collective still under way");
 }
 
 TEST(JudgeWords, ALeakNamesTheCollectiveThatAPeerNeverIssued) {
   auto left = reducing(kReturned, 2);
-  left.events.push_back({{0, "p"}, LeftBehind{"1 collective(s) still under way"}});
+  left.events.push_back({{0, "p"}, LeftBehind{"1 collective still under way"}});
   auto silent = reducing(kReturned, 2);
   silent.events.pop_back();
   EXPECT_EQ(judged({left, silent}).findings.at(0).diagnosis,
             "rank 1 never issued collective #0, allreduce of 2 float32, which rank 0 issued; rank "
-            "0: 1 collective(s) still under way");
+            "0: 1 collective still under way");
 }
 
 TEST(JudgeWords, AnExceptionThatNamesTheMismatchIsQuotedOnce) {

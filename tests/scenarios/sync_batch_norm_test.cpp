@@ -113,7 +113,8 @@ TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsReported) {
   steps[1].at(kWeightGradient).values[1] = no_gradient(kCase);
   const auto verdict = judged(kCase, history_of(kCase, steps));
   EXPECT_EQ(pattern(verdict), "no_gradient");
-  EXPECT_EQ(verdict.findings[0].diagnosis, "norm.weight gradient: rank 1 has no gradient");
+  EXPECT_EQ(verdict.findings[0].diagnosis,
+            "norm.weight gradient: rank 1 has no gradient, at step 0, after backward");
 }
 
 TEST(SyncBatchNormScenario, TwiceTheBoundInOneElementIsFoundAndHalfOfItIsNot) {

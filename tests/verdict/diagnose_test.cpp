@@ -39,6 +39,8 @@ TEST(Diagnose, EachPatternIsNamedFromTheValuesAlone) {
   EXPECT_EQ(pattern({{0, 0}, {0, 0}, {0, 0}}, right), "all_zero");
   EXPECT_EQ(pattern({{1, 7}, {1, 7}, {1, 7}}, right), "ranks_agree_reference_differs");
   EXPECT_EQ(pattern({{1, 7}, {2, 7}, {3, 7}}, right), "every_rank_differs");
+  EXPECT_EQ(pattern({{0, 5}, {3, 0}, {0, 1}}, right), "average_not_taken");
+  EXPECT_EQ(pattern({{0, 5}, {3, 0}, {0, 2}}, right), "every_rank_differs");
   EXPECT_EQ(pattern({{1, 7}, {1, 2}, {2, 7}}, right), "some_ranks_differ");
   EXPECT_EQ(pattern({{1, 7}}, {{1, 2}}), "value_differs");
   EXPECT_EQ(pattern({{1}, {1}, {1}}, right), "other_shape");
@@ -252,7 +254,8 @@ TEST(Diagnose, TheRatioOfTheBatchIsEachRanksOwn) {
   const std::vector<std::vector<float>> right{{2, 4}, {2, 4}};
   const auto ratios = off_by_batch_ratio({1.5, 0.5});
   EXPECT_EQ(explained({{3, 6}, {1, 2}}, right, ratios), "off_by_batch_ratio");
-  EXPECT_EQ(explained({{1, 2}, {3, 6}}, right, ratios), "every_rank_differs");
+  EXPECT_EQ(explained({{1, 2}, {3, 6}}, right, ratios), "average_not_taken");
+  EXPECT_EQ(explained({{1, 2}, {3, 7}}, right, ratios), "every_rank_differs");
   EXPECT_EQ(explained({{3, 6}, {3, 6}}, right, off_by_batch_ratio({1.5})), "off_by_batch_ratio");
   EXPECT_EQ(explained({{2, 5}, {2, 5}}, right, off_by_batch_ratio({1, 1, 1})),
             "ranks_agree_reference_differs")

@@ -1,5 +1,6 @@
 #include "harness/worlds/forked/rank.h"
 
+#include "harness/base/text.h"
 #include "harness/process/zygote.h"
 #include "harness/worlds/ambient.h"
 #include "harness/worlds/forked/group.h"
@@ -156,7 +157,7 @@ class WarmRank {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto count = play.pending_collectives();
     if (count == 0) return {};
-    return {std::to_string(count) + " collective(s) still under way"};
+    return {counted(count, "collective") + " still under way"};
   }
 
   // The generator, grad mode and the default dtype are restored before every case.

@@ -1,5 +1,6 @@
 #include "harness/worlds/sim/world.h"
 
+#include "harness/base/text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/interpreter_lock.h"
 #include "harness/worlds/ambient.h"
@@ -98,7 +99,7 @@ class World {
     const Ending ending = self.play->run();
     if (!ended_well(ending)) return leave(rank, ending);
     if (const auto pending = self.play->pending_collectives(); pending > 0)
-      self.left = {std::to_string(pending) + " collective(s) still under way"};
+      self.left = {counted(pending, "collective") + " still under way"};
     self.play.reset();
   }
 

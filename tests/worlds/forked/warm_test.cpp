@@ -56,7 +56,7 @@ TEST_P(WarmTest, StateThatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
       {"leave_a_thread", "rank 1: 1 thread(s) more than before"},
       {"leave_a_descriptor", "rank 1: 1 open descriptor(s) more than before"},
       {"change_the_environment", "rank 1: the environment has gained LOCKSTEP_TOY"},
-      {"leave_a_collective", "rank 1: 1 collective(s) still under way"},
+      {"leave_a_collective", "rank 1: 1 collective still under way"},
       {"fork_and_leave", "rank 1: a process that it started"}};
   for (const auto& [act, what] : leaks) {
     const auto before = pids(2);
