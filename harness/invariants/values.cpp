@@ -48,6 +48,19 @@ std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
   return {};
 }
 
+// Where a forward begins with parameters that are not finite, and the update before it left finite
+// ones: what wrote them.
+Details written_by_the_program(const RecordedRun& run, const Row& first) {
+  if (first.at.phase != "forward") return {};
+  const Row* before = nullptr;
+  const auto rows = rows_of(run, "parameters");
+  for (const auto& row : rows)
+    if (row.of == first.of && comes_before(row.at, first.at)) before = &row;
+  if (!before || before->at.phase != "update" || not_finite(*before, "parameters")) return {};
+  return {"cause: no update did it, since " + place_of(*before) +
+          " left finite values: the program wrote it between the two"};
+}
+
 // The ranks whose losses were first not finite, up to a step, where those of others were.
 Details losses_not_finite(const RecordedRun& run, int up_to) {
   std::map<int, std::set<int>> ranks;  // by step
@@ -70,12 +83,14 @@ Judgement values_stay_finite(const RecordedRun& run) {
   Judgement judgement;
   size_t count = 0;
   std::optional<std::pair<Row, Finding>> first;
+  bool is_of_parameters = false;
   // Gradients may overflow where losses are scaled, as long as no update uses them.
   for (const std::string role : {"parameters", "buffers", "state"}) {
     count += rows_of(run, role).size();
     auto found = first_not_finite(run, role);
-    if (found && (!first || comes_before(found->first.at, first->first.at)))
-      first = std::move(found);
+    if (!found || (first && !comes_before(found->first.at, first->first.at))) continue;
+    first = std::move(found);
+    is_of_parameters = role == "parameters";
   }
   if (count == 0) return {.why_not = "no rank recorded a tensor"};
   judgement.compared = counted(count, "record");
@@ -84,6 +99,7 @@ Judgement values_stay_finite(const RecordedRun& run) {
       gradients && comes_before(gradients->first.at, first->first.at))
     first->second.details.push_back("before that: " + gradients->second.diagnosis);
   first->second.details += losses_not_finite(run, first->first.at.step);
+  if (is_of_parameters) first->second.details += written_by_the_program(run, first->first);
   judgement.at = first->first.at;
   judgement.findings.push_back(std::move(first->second));
   return judgement;

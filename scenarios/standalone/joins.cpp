@@ -98,8 +98,13 @@ Python uneven(const Json& value) {
 }
 
 std::string uneven_in_words(const Json& value) {
+  const auto window = value.at("micro_batches").get<int>();
   return network_in_words(windows_of(value)) + "; in a join ranks train " +
-         inputs_in_words(inputs_by_rank(value, 2)) + "; then all train one step more";
+         inputs_in_words(inputs_by_rank(value, 2)) +
+         (window == 1 ? ""
+                      : ", in windows of " + std::to_string(window) +
+                            ", whose last pass alone is outside no_sync") +
+         "; then all train one step more";
 }
 
 // --- join.joinables_are_shadowed ----------------------------------------------------------------

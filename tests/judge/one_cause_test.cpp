@@ -115,6 +115,25 @@ TEST(OneCause, HaveTheHistoryOfANaNInTheOrderOfThePhases) {
   EXPECT_EQ(text.find("before that"), std::string::npos) << text;
 }
 
+TEST(OneCause, SayThatTheProgramWroteWhatNoUpdateDid) {
+  for (const bool is_of_the_update : {false, true}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      const auto update =
+          std::find_if(rank.records.begin(), rank.records.end(), [](const Record& record) {
+            const auto* digests = std::get_if<Digests>(&record.what);
+            return digests && digests->list->role == "parameters" && record.at.phase == "update";
+          });
+      auto written = std::get<Digests>(update->what);
+      written.values[0].norm = std::numeric_limits<double>::quiet_NaN();
+      if (is_of_the_update) update->what = written;
+      rank.records.insert(update + 1, Record{{1, "forward"}, written});
+    }
+    const auto text = reports::text_of(values_stay_finite(run).findings.at(0));
+    EXPECT_EQ(text.find("cause: no update did it") == std::string::npos, is_of_the_update) << text;
+  }
+}
+
 TEST(OneCause, IgnoreWhatAModelHeldBeforeItsValuesCame) {
   auto run = right_run();
   nth<Digests>(run.ranks[0], 0, "parameters").values[0].norm =

@@ -71,10 +71,10 @@ TEST(Terminal, ASkipNamesTheReasonOfMostCases) {
 
 TEST(Terminal, TheClaimIsTheHeadlineOfRanksThatEndBadly) {
   auto result = samples::of_two_signatures();
-  for (const auto& [kind, ended] :
-       std::map<Result::Kind, std::string>{{Result::Kind::crash, "it crashed: "},
-                                           {Result::Kind::hang, "it hung: "},
-                                           {Result::Kind::leak, "it left something behind: "}}) {
+  for (const auto& [kind, ended] : std::map<Result::Kind, std::string>{
+           {Result::Kind::crash, "it crashed: "},
+           {Result::Kind::hang, "it hung: "},
+           {Result::Kind::leak, "no rank threw, and something was left behind: "}}) {
     result.others.front().kind = kind;
     const auto text = result_text(result, run_of({}), kColumns, {});
     EXPECT_NE(text.find("\n\n✗ " + result.claim + "\n  " + ended + "stuck\n"), std::string::npos)

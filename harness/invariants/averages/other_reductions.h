@@ -10,8 +10,8 @@ namespace lockstep::recorded {
 // theirs, element by element.
 std::optional<Finding> other_reduction(const AveragedByRank& ranks);
 
-// A finding where the ranks had computed the same gradients, value for value, before each average:
-// all train on one batch.
+// A finding where the ranks had computed the same gradients, value for value, before each average
+// that the program took without a wrapper: all train on one batch.
 std::optional<Finding> same_gradients(const std::vector<AveragedByRank>& all);
 
 }  // namespace lockstep::recorded

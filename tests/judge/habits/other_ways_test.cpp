@@ -50,7 +50,7 @@ TEST(OtherReductions, AreNoAverages) {
 }
 
 TEST(SameGradients, BeforeEachAverageAreFound) {
-  const auto plant = [](double of_rank_1, double later) {
+  const auto plant = [](double of_rank_1, double later, const char* of = "optimizer 0") {
     auto run = right_run();
     for (auto& rank : run.ranks)
       for (const int step : {0, 1}) {
@@ -58,13 +58,14 @@ TEST(SameGradients, BeforeEachAverageAreFound) {
         const Json values = {own, 2 * own, 3 * own};
         for (const char* name : {"own gradients", "averaged gradients"})
           rank.records.push_back(
-              {{step, "update"}, Fact{name, {{"of", "model 0"}, {"tensors", {{"w", values}}}}}});
+              {{step, "update"}, Fact{name, {{"of", of}, {"tensors", {{"w", values}}}}}});
       }
     return patterns_of(gradients_are_averages(run).findings);
   };
   EXPECT_EQ(plant(0, 1), "same_data ");
   EXPECT_EQ(plant(1e-9, 1), "");
   EXPECT_EQ(plant(0, 0), "");  // gradients that never change say nothing
+  EXPECT_EQ(plant(0, 1, "model 0"), "") << "a backward of the bare module behind an average";
 }
 
 TEST(OtherLosses, AreRemarkedOnWhereMostBackwardsHaveThem) {
