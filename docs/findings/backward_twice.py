@@ -1,7 +1,7 @@
 """accumulation.graphs_decide: A backward is reduced if the forward whose graph it runs was
 synchronised.
 
-Here: forwards: one that synchronises; then a backward of forward 0, of forward 0. The case: world
+Here: forwards: one that synchronises; then backwards of forward 0, 0 again. The case: world
 {"size":2}, backwards [0,0].
 
 Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
@@ -57,7 +57,7 @@ def text(value):
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
-assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} rank{'s' * (WORLD > 1)}"
 net = Net(rank)
 model = DistributedDataParallel(net)
 alone = [Net(0) for _ in range(WORLD)]

@@ -1,8 +1,8 @@
 """accumulation.graphs_decide: A backward is reduced if the forward whose graph it runs was
 synchronised.
 
-Here: forwards: one inside no_sync, one that synchronises; then a backward of forward 0, of forward
-1. The case: world {"size":2}, forwards ["local","synced"].
+Here: forwards: one inside no_sync, one that synchronises; then backwards of forward 0, 1. The case:
+world {"size":2}, forwards ["local","synced"].
 
 Run it by: torchrun --standalone --nproc-per-node 2 FILE.py
 It prints what each rank holds beside one process that does what all ranks do, and exits 1 where
@@ -60,7 +60,7 @@ def text(value):
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
-assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} rank{'s' * (WORLD > 1)}"
 net = Net(rank)
 model = DistributedDataParallel(net)
 alone = [Net(0) for _ in range(WORLD)]

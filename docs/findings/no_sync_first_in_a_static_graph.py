@@ -78,7 +78,7 @@ def text(value):
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
-assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} ranks"
+assert dist.get_world_size() == WORLD, f"this is a program for {WORLD} rank{'s' * (WORLD > 1)}"
 net = Net(rank)
 model = DistributedDataParallel(net, static_graph=True)
 alone = [Net(0) for _ in range(WORLD)]

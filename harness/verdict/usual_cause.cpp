@@ -27,9 +27,6 @@ constexpr Known kByPattern[] = {
      "the backward ran past the wrapper (model.module), inside no_sync or through a graph again; "
      "the "
      "model was converted after it was wrapped; or the parameter is in no bucket"},
-    {"average_not_taken",
-     "the pass was not reduced: another backward took its reduction, or it ran past the wrapper "
-     "(model.module), inside no_sync or through a graph again"},
     {"never_averaged", "no averager ran, or its step was left out"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
@@ -37,8 +34,8 @@ constexpr Known kByPattern[] = {
      "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
      "W n_r / N"},
     {"off_by_batch_ratio",
-     "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
-     "W n_r / N"},
+     "the reduced sum is divided, or multiplied, by each rank's own number of samples: every rank "
+     "needs the same divisor"},
     {"loss_summed", "the loss has reduction=\"sum\", where the average over the samples belongs"},
     {"constant_factor",
      "another divisor than the one that belongs there, as samples or micro-batches in place of "
@@ -74,9 +71,9 @@ constexpr Known kByPattern[] = {
     {"last_micro_batch_left_out", "the last backward of a window runs inside no_sync, too"},
     {"reduced_inside_no_sync", "no_sync does not reach this forward, or is entered behind it"},
     {"reduced_a_bare_pass",
-     "DDP's hooks sit on the parameters and fire in any backward, of the inner module "
-     "(model.module) "
-     "too"},
+     "a forward outside of no_sync arms DDP's hooks, and the next backward over these parameters "
+     "is "
+     "averaged, one of model.module too"},
     {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
     {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
     {"own_initial_state",
@@ -186,13 +183,15 @@ constexpr std::string_view kMissing =
 
 constexpr Known kByException[] = {
     {"Can't detach views in-place",
-     "zero_grad(set_to_none=False), whose detach_() cannot take the views that "
-     "gradient_as_bucket_view=True makes"},
+     "LibTorch's zero_grad(set_to_none=false) detaches gradients, which those that are views of "
+     "buckets (gradient_as_bucket_view) refuse; zero_grad(true) does not, nor does torch.optim in "
+     "Python"},
     {"modified by an inplace operation",
      "a second forward broadcasts buffers in place that the first one's graph saved, which "
      "broadcast_buffers=False, or one forward for both, avoids"},
     {"expect_autograd_hooks_",
-     "static_graph=True with a first backward inside no_sync, which PyTorch does not support"},
+     "static_graph=True queues its first reduction inside no_sync, too, which is a mistake of "
+     "PyTorch's (issue 143580): run the first backward outside of no_sync"},
     {"marked as ready twice",
      "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
      "(use_reentrant=False is the cure), or a module that several forwards share"},
@@ -200,8 +199,9 @@ constexpr Known kByException[] = {
      "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
      "(use_reentrant=False is the cure), or a module that several forwards share"},
     {"not compatible with static_graph",
-     "static_graph=True, though passes differ: parameters that one of them alone uses, or no_sync "
-     "around the first"},
+     "static_graph=True takes the first pass for all of them, and passes differ: parameters that "
+     "one "
+     "of them alone uses, or a first pass inside no_sync"},
     {"did not receive grad",
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
@@ -212,14 +212,22 @@ constexpr Known kByException[] = {
      "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
 };
 
-// A mistake that an option brings about in PyTorch. It is asked before the pattern alone.
+// A mistake of a rule that holds these words, or that an option brings about in PyTorch, where one
+// is named. It is asked before the pattern alone.
 struct OfOption {
   std::string_view pattern, option;
   bool value;
-  std::string_view rule;  // holds this word
+  std::string_view rule;
   std::string_view cause;
 };
 constexpr OfOption kByOption[] = {
+    {"not_reduced", "", true, "was converted and converted back",
+     "a conversion after wrapping (model.to(dtype)) gives parameters new gradient accumulators, "
+     "and "
+     "DDP's hooks stay on the old ones: convert, then wrap"},
+    {"not_reduced", "", true, "its own forward was synchronised",
+     "DDP reduces once, for the last forward: a second backward through one graph, or one of an "
+     "earlier forward, stays local"},
     {kMismatched, "skip_all_reduce_unused_params", true, "",
      "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
      "skips "
@@ -265,7 +273,8 @@ std::string usual_cause(const Finding& finding, const Json& options) {
   const auto known =
       std::find_if(std::begin(kByOption), std::end(kByOption), [&](const OfOption& one) {
         const auto given = options.find(std::string(one.option));
-        return one.pattern == finding.pattern && given != options.end() && *given == one.value &&
+        const bool is_given = given != options.end() && *given == one.value;
+        return one.pattern == finding.pattern && (one.option.empty() || is_given) &&
                finding.rule.find(one.rule) != std::string::npos;
       });
   if (known == std::end(kByOption) || states_its_cause(finding)) return usual_cause(finding);

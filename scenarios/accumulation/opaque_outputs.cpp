@@ -98,10 +98,12 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
     rows.push_back(after_backward(
         h.row({backwards++, "after backward"}, "weight"), held, step.is_reduced,
         {"reduced_a_bare_pass",
-         "averaged, though no forward had prepared this backward: right is each rank's own"}));
+         "averaged, though it is no synchronised forward's backward: right is each rank's own"}));
   }
   return equal(
-      "Where DDP cannot see outputs, a forward must prepare the next backward, and no other", rows);
+      "A forward must prepare its own backward, or the next where outputs cannot be seen, and no "
+      "other",
+      rows);
 }
 
 // A pass past the replica looks like that of a forward whose outputs were not seen.

@@ -250,8 +250,9 @@ Scenario joinables_are_shadowed() {
       .source = "torch.distributed.algorithms.Join; ZeroRedundancyOptimizer; docs/semantics.md 5.3",
       .not_covered = "errors, several instances",
       .usual_mistake =
-          "a rank without inputs updates the parameters that it owns by the gradients of its own "
-          "last step, or by none; an optimizer that is not divided over the ranks does not.",
+          "the optimizer's join hook updates the parameters of a rank without inputs by the "
+          "gradients of its own last step, or by none: inside a join take an optimizer that is "
+          "not divided over the ranks.",
       .tags = {"join", "optimizers"},
       .must_catch = {"join_shadows_the_first_joinable", "shadowed_averages_are_dropped",
                      "shadowed_optimizer_sends_and_does_not_step",

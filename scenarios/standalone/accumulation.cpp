@@ -240,10 +240,10 @@ Python opaque(const Json& value) {
 
 std::string opaque_in_words(const Json& value) {
   const std::map<std::string, std::string> acts{
-      {"opaque", "a forward whose output DDP cannot see"},
-      {"opaque_local", "a forward inside no_sync whose output DDP cannot see"},
-      {"seen", "a forward whose output DDP can see"},
-      {"seen_local", "a forward inside no_sync whose output DDP can see"},
+      {"opaque", "a forward that returns an object of its own"},
+      {"opaque_local", "a forward inside no_sync that returns an object of its own"},
+      {"seen", "a forward that returns a tensor"},
+      {"seen_local", "a forward inside no_sync that returns a tensor"},
       {"without_gradients", "a forward under no_grad"},
       {"detached", "a forward whose output is detached"},
       {"oldest", "a backward of the oldest of them"},
