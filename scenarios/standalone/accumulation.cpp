@@ -240,15 +240,15 @@ Python opaque(const Json& value) {
 
 std::string opaque_in_words(const Json& value) {
   const std::map<std::string, std::string> acts{
-      {"opaque", "a forward that returns an object of its own"},
-      {"opaque_local", "a forward inside no_sync that returns an object of its own"},
-      {"seen", "a forward that returns a tensor"},
-      {"seen_local", "a forward inside no_sync that returns a tensor"},
+      {"opaque", "a forward returning an object"},
+      {"opaque_local", "one inside no_sync returning an object"},
+      {"seen", "a forward returning a tensor"},
+      {"seen_local", "one inside no_sync returning a tensor"},
       {"without_gradients", "a forward under no_grad"},
-      {"detached", "a forward whose output is detached"},
-      {"oldest", "a backward of the oldest of them"},
-      {"newest", "a backward of the newest of them"},
-      {"bare", "a forward and a backward of the inner module"}};
+      {"detached", "a forward returning a detached tensor"},
+      {"oldest", "a backward of the oldest"},
+      {"newest", "a backward of the newest"},
+      {"bare", "a pass of the inner module"}};
   std::vector<std::string> said;
   for (const auto& each : acts_of(value)) said.push_back(acts.at(each));
   return in_order(said);

@@ -170,16 +170,16 @@ Python saved_values(const Json& value) {
 
 std::string saved_values_in_words(const Json& value) {
   const std::map<std::string, std::string> forwards{
-      {"train", "in training"},
-      {"evaluate", "in evaluation"},
-      {"train_and_drop", "in training whose output is dropped"},
-      {"evaluate_and_drop", "in evaluation whose output is dropped"},
-      {"train_in_no_sync", "in training, inside no_sync"},
-      {"evaluate_in_no_sync", "in evaluation, inside no_sync"}};
+      {"train", "training"},
+      {"evaluate", "evaluation"},
+      {"train_and_drop", "training (dropped)"},
+      {"evaluate_and_drop", "evaluation (dropped)"},
+      {"train_in_no_sync", "training inside no_sync"},
+      {"evaluate_in_no_sync", "evaluation inside no_sync"}};
   std::vector<std::string> said;
   for (const auto& each : saving_forwards(value)) said.push_back(forwards.at(each));
-  return "wraps a normalising layer; forwards that synchronise buffers outside of no_sync: " +
-         in_order(said) + "; then one backward through all outputs that are kept";
+  return "wraps a normalising layer; forwards in " + in_order(said) +
+         "; then one backward through all outputs that were not dropped";
 }
 
 }  // namespace

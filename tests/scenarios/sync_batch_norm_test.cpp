@@ -114,7 +114,7 @@ TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsReported) {
   const auto verdict = judged(kCase, history_of(kCase, steps));
   EXPECT_EQ(pattern(verdict), "no_gradient");
   EXPECT_EQ(verdict.findings[0].diagnosis,
-            "norm.weight gradient: rank 1 has no gradient, at step 0, after backward");
+            "norm.weight gradient: rank 1 has no gradient, at step 1, backward");
 }
 
 TEST(SyncBatchNormScenario, TwiceTheBoundInOneElementIsFoundAndHalfOfItIsNot) {

@@ -92,8 +92,7 @@ std::optional<Finding> evaluated_by_some(const RecordedRun& run) {
 
 }  // namespace
 
-std::optional<Finding> evaluation_not_reduced(const RecordedRun& run,
-                                              std::vector<PassRow> rows) {
+std::optional<Finding> evaluation_not_reduced(const RecordedRun& run, std::vector<PassRow> rows) {
   if (auto some = evaluated_by_some(run)) return some;
   const auto& rank = run.ranks.front();
   const auto passes = passes_of(rank);

@@ -9,7 +9,6 @@ namespace lockstep::recorded {
 // A remark where no evaluation that is split over the ranks is followed by a collective that
 // reduces or gathers, or where one rank alone evaluates its part. `rows`: the evaluations of all
 // ranks.
-std::optional<Finding> evaluation_not_reduced(const RecordedRun& run,
-                                              std::vector<PassRow> rows);
+std::optional<Finding> evaluation_not_reduced(const RecordedRun& run, std::vector<PassRow> rows);
 
 }  // namespace lockstep::recorded
