@@ -67,8 +67,8 @@ struct Word {
 bool is_unit_of(const std::string& word, const std::vector<Word>& before) {
   static const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%";
   const auto name = word.substr(0, word.find_first_not_of(letters));
-  const bool is_unit = name == "s" || name == "ms" || name == "min" || name == "MB" ||
-                       name == "GB" || name == "MiB" || name == "GiB" || name == "%";
+  constexpr std::string_view kUnits[] = {"s", "ms", "min", "MB", "GB", "MiB", "GiB", "%"};
+  const bool is_unit = std::find(std::begin(kUnits), std::end(kUnits), name) != std::end(kUnits);
   return is_unit && !before.empty() &&
          before.back().text.find_last_of("0123456789") + 1 == before.back().text.size();
 }

@@ -57,13 +57,11 @@ Verdict crash(const History& history, int rank) {
   // that says so, too, only the place is quoted.
   const auto mismatch = first_mismatch(history);
   const auto point = mismatch ? first_divergence_point(history) : std::nullopt;
-  const auto is_said = [&](const std::string& text) {
-    return is.ending.why.find(text) != std::string::npos;
-  };
-  const bool says_so = mismatch && is_said(mismatch->substr(0, mismatch->find(':')));
-  const auto where = says_so && is_said(*mismatch)
-                         ? is.ending.why.substr(is.ending.why.find(*mismatch) + mismatch->size())
-                         : "";
+  const auto& why = is.ending.why;
+  const auto quoted = mismatch ? why.find(*mismatch) : std::string::npos;
+  const auto where = quoted == std::string::npos ? "" : why.substr(quoted + mismatch->size());
+  const bool says_so =
+      mismatch && why.find(mismatch->substr(0, mismatch->find(':'))) != std::string::npos;
   const auto text = !mismatch ? how
                     : says_so ? *mismatch + "; rank " + std::to_string(rank) + " threw" + where +
                                     ", " + moment_text(is.last)

@@ -72,8 +72,7 @@ constexpr Known kByPattern[] = {
     {"reduced_inside_no_sync", "no_sync does not reach this forward, or is entered behind it"},
     {"reduced_a_bare_pass",
      "a forward outside of no_sync arms DDP's hooks, and the next backward over these parameters "
-     "is "
-     "averaged, one of model.module too"},
+     "is averaged, one of model.module too"},
     {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
     {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
     {"own_initial_state",
@@ -166,9 +165,8 @@ constexpr Known kByPattern[] = {
     {"vacuous", "a program that records nothing of what the checks look at"},
     {"collective_in_evaluation",
      "the first forward with gradients after the first backward broadcasts the order of buckets, "
-     "in "
-     "eval() and inside no_sync too; the first forward after a training step broadcasts buffers, "
-     "under no_grad() too: evaluate ddp.module"},
+     "in eval() and inside no_sync too; the first forward after a training step broadcasts "
+     "buffers, under no_grad() too: evaluate ddp.module"},
     {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
@@ -200,8 +198,7 @@ constexpr Known kByException[] = {
      "(use_reentrant=False is the cure), or a module that several forwards share"},
     {"not compatible with static_graph",
      "static_graph=True takes the first pass for all of them, and passes differ: parameters that "
-     "one "
-     "of them alone uses, or a first pass inside no_sync"},
+     "one of them alone uses, or a first pass inside no_sync"},
     {"did not receive grad",
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
@@ -212,26 +209,24 @@ constexpr Known kByException[] = {
      "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
 };
 
-// A mistake of a rule that holds these words, or that an option brings about in PyTorch, where one
-// is named. It is asked before the pattern alone.
-struct OfOption {
+// Says more than the pattern alone: of a finding whose rule holds these words, in a case whose
+// option has this value where one is named.
+struct KnownInCase {
   std::string_view pattern, option;
   bool value;
   std::string_view rule;
   std::string_view cause;
 };
-constexpr OfOption kByOption[] = {
+constexpr KnownInCase kInCase[] = {
     {"not_reduced", "", true, "was converted and converted back",
      "a conversion after wrapping (model.to(dtype)) gives parameters new gradient accumulators, "
-     "and "
-     "DDP's hooks stay on the old ones: convert, then wrap"},
+     "and DDP's hooks stay on the old ones: convert, then wrap"},
     {"not_reduced", "", true, "its own forward was synchronised",
      "DDP reduces once, for the last forward: a second backward through one graph, or one of an "
      "earlier forward, stays local"},
     {kMismatched, "skip_all_reduce_unused_params", true, "",
      "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
-     "skips "
-     "a bucket that another sends"},
+     "skips a bucket that another sends"},
     {"own_initial_state", "broadcast_buffers", false, "buffers",
      "broadcast_buffers=False, with which PyTorch leaves buffers out of the initial broadcast, "
      "too"},
@@ -262,23 +257,19 @@ std::string usual_cause_of(const FirstDivergence& point) {
   return found(kByPattern, [](const Known& known) { return known.what == kMismatched; });
 }
 
-std::string usual_cause(const Finding& finding) {
+std::string usual_cause(const Finding& finding, const Json& options) {
   if (states_its_cause(finding) || !finding.limit.empty()) return "";
+  const auto in_case =
+      std::find_if(std::begin(kInCase), std::end(kInCase), [&](const KnownInCase& known) {
+        const auto given = options.find(std::string(known.option));
+        const bool is_given = given != options.end() && *given == known.value;
+        return known.pattern == finding.pattern && (known.option.empty() || is_given) &&
+               finding.rule.find(known.rule) != std::string::npos;
+      });
+  if (in_case != std::end(kInCase)) return std::string(in_case->cause);
   if (!finding.cause.empty()) return finding.cause;
   if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
   return found(kByPattern, [&](const Known& known) { return known.what == finding.pattern; });
-}
-
-std::string usual_cause(const Finding& finding, const Json& options) {
-  const auto known =
-      std::find_if(std::begin(kByOption), std::end(kByOption), [&](const OfOption& one) {
-        const auto given = options.find(std::string(one.option));
-        const bool is_given = given != options.end() && *given == one.value;
-        return one.pattern == finding.pattern && (one.option.empty() || is_given) &&
-               finding.rule.find(one.rule) != std::string::npos;
-      });
-  if (known == std::end(kByOption) || states_its_cause(finding)) return usual_cause(finding);
-  return std::string(known->cause);
 }
 
 std::string backend_limit(const Collective& one) {

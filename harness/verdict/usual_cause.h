@@ -8,12 +8,9 @@
 namespace lockstep {
 
 // A short sentence without a full stop: "no sampler.set_epoch(epoch) before each epoch". Empty:
-// none is known, or the finding's details state the cause itself.
-std::string usual_cause(const Finding& finding);
-
-// The same in a case with these options of DDP, an object by name: an option that brings such a
-// finding about is its cause.
-std::string usual_cause(const Finding& finding, const Json& options);
+// none is known, or the finding's details state the cause itself. `options`: those of DDP in the
+// case, an object by name; one that brings such a finding about is its cause.
+std::string usual_cause(const Finding& finding, const Json& options = Json::object());
 
 // True if one of its details is "cause: ...".
 bool states_its_cause(const Finding& finding);

@@ -99,11 +99,9 @@ std::optional<Finding> same_gradients(const std::vector<AveragedByRank>& all) {
                  "same_data",
                  "step " + std::to_string(is.at.step) + ", " + is.at.phase,
                  "all ranks computed the same gradients of " + is.of +
-                     ", value for value, before "
-                     "each of " +
-                     counted(unlike.size(), "average") +
-                     " that were looked at: all "
-                     "train on one batch, and the average is what one rank computed",
+                     ", value for value, before each of " + counted(unlike.size(), "average") +
+                     " that were looked at: all train on one batch, and the average is what one "
+                     "rank computed",
                  {"cause: batches that are cut from an order of all samples without the rank, or "
                   "samples that are drawn from one seed"}};
 }

@@ -100,8 +100,6 @@ std::vector<int64_t> repeated_in(const PassRow& row) {
   return repeated;
 }
 
-}  // namespace
-
 // A remark where a sampler, or a loader, leaves out the last samples of an evaluation.
 std::optional<Finding> left_out(const std::vector<PassRow>& rows) {
   for (const auto& row : rows) {
@@ -118,6 +116,8 @@ std::optional<Finding> left_out(const std::vector<PassRow>& rows) {
   }
   return {};
 }
+
+}  // namespace
 
 // The padding that a sampler adds so that all ranks draw as many samples counts twice in an average
 // over the ranks. A program may drop it instead, or average nothing.

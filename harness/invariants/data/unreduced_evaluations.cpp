@@ -70,14 +70,17 @@ std::vector<Pass> own_evaluations(const Rank& rank) {
 // One rank evaluates, by a sampler that gives it a part, and another one does not.
 std::optional<Finding> evaluated_by_some(const RecordedRun& run) {
   const Rank* alone = nullptr;
+  std::optional<Pass> found;
   bool any_without = false;
   for (const auto& rank : run.ranks) {
-    const bool evaluates = !own_evaluations(rank).empty();
-    any_without = any_without || (!evaluates && updates_of(rank) > 0);
-    if (evaluates && !alone) alone = &rank;
+    auto own = own_evaluations(rank);
+    any_without = any_without || (own.empty() && updates_of(rank) > 0);
+    if (own.empty() || alone) continue;
+    alone = &rank;
+    found = std::move(own.front());
   }
   if (!alone || !any_without) return {};
-  const auto pass = own_evaluations(*alone).front();
+  const auto& pass = *found;
   return Finding{"",
                  "evaluation_not_reduced",
                  rank_text(*alone),

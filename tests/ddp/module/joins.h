@@ -3,6 +3,7 @@
 #include "ddp/join.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/torch.h>
 
 #include <string>
 #include <vector>
@@ -29,5 +30,14 @@ inline std::string uneven(const std::string& who, int forwards, const std::strin
          (forwards == 1 ? " forward" : " forwards") + " of the join, and " + others +
          " more; every rank stops here (throw_on_early_termination)";
 }
+
+// One weight times the input, which a negative one makes throw.
+struct ThrowsBelowZero : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+  at::Tensor forward(double factor) {
+    if (factor < 0) throw std::runtime_error("a batch that cannot be read");
+    return weight * factor;
+  }
+};
 
 }  // namespace lockstep::testing

@@ -21,6 +21,7 @@ using testing::own;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
+using testing::ThrowsBelowZero;
 using testing::uneven;
 using Loss = testing::TermsImpl::Loss;
 
@@ -261,15 +262,8 @@ TEST(EndsOfJoins, OfOneOfTwoInstancesInALoopIsEnough) {
 // All ranks throw in forward, skip the input, and have no more: nobody takes the sentence of a
 // forward that is over for one of this step.
 TEST(EndsOfJoins, IsFinishedAfterAForwardThatThrewOnAllRanks) {
-  struct Picky : torch::nn::Module {
-    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
-    at::Tensor forward(double factor) {
-      if (factor < 0) throw std::runtime_error("a batch that cannot be read");
-      return weight * factor;
-    }
-  };
   const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Picky>();
+    const auto net = std::make_shared<ThrowsBelowZero>();
     DistributedDataParallel ddp(net, {.process_group = group});
     auto join = ddp.join(kThrowing);
     std::string report;

@@ -22,6 +22,7 @@ using testing::own;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
+using testing::ThrowsBelowZero;
 using Loss = testing::TermsImpl::Loss;
 
 TEST(FailuresOfShadowing, IsRefusedWhereItCannotBeDone) {
@@ -150,15 +151,8 @@ TEST(FailuresOfShadowing, FindsPassesOfDifferentKinds) {
 
 // The rank without inputs has shadowed that forward, and waits for the next one.
 TEST(FailuresOfShadowing, OutlastsAForwardThatThrewOnAllRanksWithInputs) {
-  struct Picky : torch::nn::Module {
-    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
-    at::Tensor forward(double factor) {
-      if (factor < 0) throw std::runtime_error("a batch that cannot be read");
-      return weight * factor;
-    }
-  };
   const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Picky>();
+    const auto net = std::make_shared<ThrowsBelowZero>();
     DistributedDataParallel ddp(net, {.process_group = group});
     std::string report;
     auto join = ddp.join();
