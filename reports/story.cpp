@@ -135,10 +135,9 @@ std::string ending_text(const Result& result) {
 // failed. An exception says itself what is wrong.
 std::string cause_of(const Result& result, const Finding& finding) {
   const auto* before = wrong_before(result);
-  const auto options =
-      result.failure ? result.failure->c.value.value("options", Json::object()) : Json::object();
+  const auto value = result.failure ? result.failure->c.value : Json::object();
   for (const auto* each : {&finding, before})
-    if (auto cause = each ? usual_cause(*each, options) : ""; !cause.empty()) return cause;
+    if (auto cause = each ? usual_cause(*each, value) : ""; !cause.empty()) return cause;
   const bool is_of_a_check = result.kind == Result::Kind::fail || result.kind == Result::Kind::leak;
   if (!is_of_a_check || !result.failure || states_its_cause(finding)) return "";
   const auto& mistake = result.failure->usual_mistake;

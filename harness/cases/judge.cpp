@@ -72,7 +72,7 @@ Verdict crash(const History& history, int rank) {
             .where = "rank " + std::to_string(rank) + " " + moment_text(is.last),
             .diagnosis = text,
             .details = rank_summary(history, is.ending.why),
-            .cause = point ? usual_cause_of(*point) : "",
+            .cause = point ? usual_cause_of(*point, history) : "",
             .limit = mismatch ? "" : limit_of(history, rank)}}};
 }
 
@@ -98,7 +98,7 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
             .where = ranks_text(stuck),
             .diagnosis = why ? *why + "; " + who : who,
             .details = rank_summary(history),
-            .cause = ranks_part ? usual_cause_of(*divergence_point) : ""}}};
+            .cause = ranks_part ? usual_cause_of(*divergence_point, history) : ""}}};
 }
 
 // Returns the rank among those that threw that explains the others: a rank that was waiting in a
@@ -152,7 +152,7 @@ Findings leftovers(const History& history) {
                        .where = "rank " + std::to_string(rank),
                        .diagnosis = (point && out.empty() ? point->text + "; " : "") + "rank " +
                                     std::to_string(rank) + ": " + left->what,
-                       .cause = point ? usual_cause_of(*point) : ""});
+                       .cause = point ? usual_cause_of(*point, history) : ""});
   return out;
 }
 
@@ -160,8 +160,13 @@ Findings leftovers(const History& history) {
 Findings mismatches(const History& history) {
   const auto mismatch = first_mismatch(history);
   if (!mismatch) return {};
-  return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
-           *mismatch, rank_summary(history)}};
+  const auto point = first_divergence_point(history);
+  return {{.rule = "Every rank must issue the same collectives in the same order",
+           .pattern = kMismatched,
+           .where = "",
+           .diagnosis = *mismatch,
+           .details = rank_summary(history),
+           .cause = point ? usual_cause_of(*point, history) : ""}};
 }
 
 // An injection that was planted and never struck has tested nothing. Late results and delays before

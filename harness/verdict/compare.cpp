@@ -160,7 +160,8 @@ Finding finding(const std::string& rule, const Row& row, const FindingPlace& whe
           .where = where,
           .diagnosis = row.name + ": " + diagnosis.text,
           .details = std::move(details),
-          .specificity = diagnosis.specificity};
+          .specificity = diagnosis.specificity,
+          .cause = diagnosis.cause};
 }
 
 Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,

@@ -11,6 +11,7 @@ struct Diagnosis {
   std::string pattern;  // "sum_not_average"; empty where no pattern fits
   std::string text;     // one sentence on what is seen
   Specificity specificity = Specificity::explanation;
+  std::string cause = {};  // the usual one, where more is known than the pattern says
   bool operator==(const Diagnosis&) const = default;
 };
 

@@ -154,14 +154,6 @@ int64_t count_from(const DivergencePoint& divergence_point, const std::vector<in
                        });
 }
 
-bool differ_in_root_alone(const Rung& rung) {
-  const int root = rung.begin()->second.root;
-  auto all = rung;
-  bool is_equal = true;
-  for (auto& [rank, issued] : all) is_equal = std::exchange(issued.root, root) == root && is_equal;
-  return !is_equal && !mismatch_at({}, 0, all);
-}
-
 // For a rung on which all collectives agree. Where some ranks issued it, the fewer are accused.
 std::string text_of(const DivergencePoint& divergence_point) {
   const auto& rung = divergence_point.rung();
@@ -195,18 +187,15 @@ std::optional<FirstDivergence> first_divergence_point(const History& history) {
   const auto all = ladders(history);
   const auto divergence_point = find_divergence_point(all, history);
   if (!divergence_point) return {};
-  if (auto mismatch =
-          mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung()))
-    return FirstDivergence{.text = *mismatch,
-                           .is_mismatch = true,
-                           .is_other_root = differ_in_root_alone(divergence_point->rung()),
-                           .group = divergence_point->group,
-                           .sequence = divergence_point->at};
+  const auto mismatch =
+      mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung());
   return FirstDivergence{
-      .text = text_of(*divergence_point),
-      .is_missing = divergence_point->rung().size() < divergence_point->members.size(),
+      .text = mismatch ? *mismatch : text_of(*divergence_point),
+      .is_mismatch = mismatch.has_value(),
       .group = divergence_point->group,
-      .sequence = divergence_point->at};
+      .sequence = divergence_point->at,
+      .issued = divergence_point->rung(),
+      .missing = divergence_point->ranks_that([](const auto* issued) { return !issued; })};
 }
 
 Details ladder(const History& history) {

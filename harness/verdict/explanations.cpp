@@ -57,8 +57,9 @@ Diagnosis where_it_differs(const Difference& is, const std::vector<size_t>& wron
   if (wrong.size() == is.expected.size()) return diagnosis;
   std::vector<std::string> names;
   for (const auto rank : wrong) names.push_back(std::to_string(rank));
-  return {diagnosis.pattern, (wrong.size() == 1 ? "on rank " : "on ranks ") + joined(names, ", ") +
-                                 ": " + diagnosis.text};
+  auto out = diagnosis;
+  out.text = (wrong.size() == 1 ? "on rank " : "on ranks ") + joined(names, ", ") + ": " + out.text;
+  return out;
 }
 
 bool same_shapes(const Difference& is) {
@@ -211,9 +212,11 @@ Explanation not_reduced(std::vector<TensorValue> by_rank) {
     }
     if (unlike < 2) return {};
     return where_it_differs(is, wrong,
-                            {"not_reduced",
-                             "each holds its own contribution alone in the elements that differ: "
-                             "these were never reduced"});
+                            {.pattern = "not_reduced",
+                             .text = "each holds its own contribution alone in the elements that "
+                                     "differ: these were never reduced",
+                             .cause = "an all_reduce that ends before its tensor does: a flat "
+                                      "buffer or a last bucket of another size"});
   };
 }
 

@@ -4,6 +4,7 @@
 #include "harness/base/table.h"
 #include "harness/history/history.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,12 @@ std::optional<std::string> first_mismatch(const History& history);
 // Nothing where no group diverges. The group "world" is all ranks; another group is the ranks that
 // issued anything in it.
 struct FirstDivergence {
-  std::string text;            // the missing ranks, the waiting ranks, or what differs
-  bool is_mismatch = false;    // ranks issued different collectives
-  bool is_other_root = false;  // ... which differ in their root alone
-  bool is_missing = false;     // ranks never issued it, and others did
-  std::string group;           // and the number of the collective in its order
+  std::string text;          // the missing ranks, the waiting ranks, or what differs
+  bool is_mismatch = false;  // ranks issued different collectives
+  std::string group;         // and the number of the collective in its order
   int64_t sequence = 0;
+  std::map<int, Collective> issued;  // by rank
+  std::vector<int> missing;          // the group's ranks that never issued it
 };
 std::optional<FirstDivergence> first_divergence_point(const History& history);
 

@@ -25,8 +25,7 @@ constexpr Known kByPattern[] = {
      "gradients or the loss are divided by the world size, as DDP does already"},
     {"not_reduced",
      "the backward ran past the wrapper (model.module), inside no_sync or through a graph again; "
-     "the "
-     "model was converted after it was wrapped; or the parameter is in no bucket"},
+     "or the parameter is in no bucket"},
     {"never_averaged", "no averager ran, or its step was left out"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
@@ -164,20 +163,16 @@ constexpr Known kByPattern[] = {
     {"recorded_less", "a program that returns early, and without an exception"},
     {"vacuous", "a program that records nothing of what the checks look at"},
     {"collective_in_evaluation",
-     "the first forward with gradients after the first backward broadcasts the order of buckets, "
-     "in eval() and inside no_sync too; the first forward after a training step broadcasts "
-     "buffers, under no_grad() too: evaluate ddp.module"},
+     "the first forward with gradients after the first averaged backward broadcasts the order of "
+     "buckets (unless find_unused_parameters=True), in eval() and inside no_sync too; the first "
+     "forward after a training step broadcasts buffers, under no_grad() too: evaluate ddp.module"},
     {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
 
-constexpr std::string_view kOtherRoot =
-    "src or dst is computed from the rank, or is a rank of the group on some ranks and a rank of "
-    "the world on others";
-
-constexpr std::string_view kMissing =
-    "a collective that some ranks alone call: after an exception, behind a skipped gradient, or "
-    "with unequal numbers of batches";
+constexpr std::string_view kConverted =
+    "a conversion after wrapping (model.to(dtype)) gives parameters new gradient accumulators, and "
+    "DDP's hooks stay on the old ones: convert, then wrap";
 
 constexpr Known kByException[] = {
     {"Can't detach views in-place",
@@ -209,25 +204,45 @@ constexpr Known kByException[] = {
      "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
 };
 
+bool has_step(const Json& value, const char* op) {
+  const auto steps = value.value("steps", Json());
+  return steps.is_array() && std::any_of(steps.begin(), steps.end(), [op](const Json& step) {
+           return step.is_object() && step.value("op", "") == op;
+         });
+}
+
+template <bool value>
+bool has_option(const Json& of, const char* name) {
+  return of.value(Json::json_pointer(std::string("/options/") + name), Json()) == Json(value);
+}
+
+bool is_any(const Json&, const char*) {
+  return true;
+}
+
 // Says more than the pattern alone: of a finding whose rule holds these words, in a case whose
-// option has this value where one is named.
+// value holds this.
 struct KnownInCase {
-  std::string_view pattern, option;
-  bool value;
-  std::string_view rule;
+  std::string_view pattern, rule;
+  bool (*holds)(const Json& value, const char* name);
+  const char* name;
   std::string_view cause;
 };
 constexpr KnownInCase kInCase[] = {
-    {"not_reduced", "", true, "was converted and converted back",
-     "a conversion after wrapping (model.to(dtype)) gives parameters new gradient accumulators, "
-     "and DDP's hooks stay on the old ones: convert, then wrap"},
-    {"not_reduced", "", true, "its own forward was synchronised",
+    {"not_reduced", "was converted and converted back", is_any, "", kConverted},
+    {"not_reduced", "its own forward was synchronised", is_any, "",
      "DDP reduces once, for the last forward: a second backward through one graph, or one of an "
      "earlier forward, stays local"},
-    {kMismatched, "skip_all_reduce_unused_params", true, "",
+    {"not_reduced", "", has_step, "convert", kConverted},
+    {"not_reduced", "", has_step, "bare",
+     "a backward past the wrapper (model.module) takes the reduction that the last forward "
+     "prepared, or has none"},
+    {"not_reduced", "", has_step, "backward_retained",
+     "DDP reduces once for each forward: a second backward through its graph stays local"},
+    {kMismatched, "", has_option<true>, "skip_all_reduce_unused_params",
      "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
      "skips a bucket that another sends"},
-    {"own_initial_state", "broadcast_buffers", false, "buffers",
+    {"own_initial_state", "buffers", has_option<false>, "broadcast_buffers",
      "broadcast_buffers=False, with which PyTorch leaves buffers out of the initial broadcast, "
      "too"},
 };
@@ -251,20 +266,12 @@ std::string usual_cause_of_exception(const std::string& what) {
                [&](const Known& known) { return what.find(known.what) != std::string::npos; });
 }
 
-std::string usual_cause_of(const FirstDivergence& point) {
-  if (!point.is_mismatch) return point.is_missing ? std::string(kMissing) : "";
-  if (point.is_other_root) return std::string(kOtherRoot);
-  return found(kByPattern, [](const Known& known) { return known.what == kMismatched; });
-}
-
-std::string usual_cause(const Finding& finding, const Json& options) {
+std::string usual_cause(const Finding& finding, const Json& value) {
   if (states_its_cause(finding) || !finding.limit.empty()) return "";
   const auto in_case =
       std::find_if(std::begin(kInCase), std::end(kInCase), [&](const KnownInCase& known) {
-        const auto given = options.find(std::string(known.option));
-        const bool is_given = given != options.end() && *given == known.value;
-        return known.pattern == finding.pattern && (known.option.empty() || is_given) &&
-               finding.rule.find(known.rule) != std::string::npos;
+        return known.pattern == finding.pattern &&
+               finding.rule.find(known.rule) != std::string::npos && known.holds(value, known.name);
       });
   if (in_case != std::end(kInCase)) return std::string(in_case->cause);
   if (!finding.cause.empty()) return finding.cause;

@@ -8,9 +8,9 @@
 namespace lockstep {
 
 // A short sentence without a full stop: "no sampler.set_epoch(epoch) before each epoch". Empty:
-// none is known, or the finding's details state the cause itself. `options`: those of DDP in the
-// case, an object by name; one that brings such a finding about is its cause.
-std::string usual_cause(const Finding& finding, const Json& options = Json::object());
+// none is known, or the finding's details state the cause itself. `value`: the case's; an option or
+// a step of it that brings such a finding about is its cause.
+std::string usual_cause(const Finding& finding, const Json& value = Json::object());
 
 // True if one of its details is "cause: ...".
 bool states_its_cause(const Finding& finding);
@@ -18,8 +18,8 @@ bool states_its_cause(const Finding& finding);
 // The same of an exception of LibTorch or PyTorch.
 std::string usual_cause_of_exception(const std::string& what);
 
-// The same of ranks whose collectives part there.
-std::string usual_cause_of(const FirstDivergence& point);
+// The same of ranks whose collectives part there, in this history.
+std::string usual_cause_of(const FirstDivergence& point, const History& history);
 
 // The part of Gloo that lacks what a rank wanted of it in the collective in which it threw, so that
 // the backend and not the subject fails: "Gloo's broadcast carries no int16, ...". Empty: no such

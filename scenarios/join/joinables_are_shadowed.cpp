@@ -12,6 +12,7 @@
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
+#include "harness/verdict/trace.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/labels.h"
@@ -188,7 +189,17 @@ Findings equals_one_process(const Joined& c, const History& h) {
     for (size_t p = 0; p < parameter_count(c); ++p)
       rows.push_back({.row = h.row({step, kUpdated}, name_of(p)),
                       .expected = h.row({step, kUpdated}, of_one(p)).by_rank});
-  return equal("A sharded optimizer in a join must leave what one process leaves", rows);
+  auto findings = equal("A sharded optimizer in a join must leave what one process leaves", rows);
+  for (auto& finding : findings) {
+    std::vector<int> without;
+    for (int rank = 0; finding.where.at && rank < c.world.size; ++rank)
+      if (!has_input(c, finding.where.at->step, rank)) without.push_back(rank);
+    if (!without.empty())
+      finding.details.push_back(
+          "note: without an input in this step, and so without a value here: " +
+          ranks_text(without) + "; its part of the optimizer steps all the same");
+  }
+  return findings;
 }
 
 std::vector<Joined> every_small_one() {

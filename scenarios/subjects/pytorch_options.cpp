@@ -6,19 +6,18 @@ namespace lockstep {
 
 void refuse_what_pytorch_lacks(const WrapOptions& options) {
   const auto& further = options.further;
+  const auto lacks = [](const std::string& what) {
+    return Unsupported("PyTorch's DistributedDataParallel has no " + what +
+                       ", so no wrapper in Python is asked for it");
+  };
   if (!options.buffer_sync_lag)
     throw Unsupported("PyTorch always leaves buffers alone in the forward after a local one");
-  if (further.forward_sync_buffers)
-    throw Unsupported("PyTorch has no forward_sync_buffers, only broadcast_buffers");
-  if (further.timeout_ms)
-    throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
-  if (further.on_some_rank)
-    throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
-  if (further.broadcast_cap_bytes < 0)
-    throw Unsupported("PyTorch's DistributedDataParallel has no option for its broadcasts");
-  if (further.check_replicas_every != 0)
-    throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
-  if (!options.buffer_hook.empty()) throw Unsupported("PyTorch has no hook that averages buffers");
+  if (further.forward_sync_buffers) throw lacks("forward_sync_buffers beside broadcast_buffers");
+  if (further.timeout_ms) throw lacks("timeout of its own");
+  if (further.on_some_rank) throw lacks("options such as some rank's");
+  if (further.broadcast_cap_bytes < 0) throw lacks("option for the size of its broadcasts");
+  if (further.check_replicas_every != 0) throw lacks("comparison of replicas");
+  if (!options.buffer_hook.empty()) throw lacks("hook that averages buffers");
   if (options.local_sgd)
     throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
 }

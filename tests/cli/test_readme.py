@@ -28,10 +28,10 @@ def read(*names):
         return file.read()
 
 
-def last_picture_of(page):
-    """A file of its own, with the style of the page."""
+def last_picture_of(page, run):
+    """The last picture of the run of this name, as a file of its own, with the style of the page."""
     style = re.search(r"(?s)<style>(.*?)</style>", page)[1]
-    picture = re.findall(r"(?s)<svg .*?</svg>", page)[-1]
+    picture = re.findall(r"(?s)<svg .*?</svg>", re.search(r"(?s)<h2>%s</h2>.*?</article>" % run, page)[0])[-1]
     return re.sub(r"(<svg [^>]*>)", lambda begin: "%s<style>%ssvg { background: var(--paper); }\n</style>" % (begin[1], style), picture, count=1) + "\n"
 
 
@@ -95,7 +95,7 @@ class Readme(ProgramCase):
         with open(page, encoding="utf-8") as file:
             html = file.read()
         self.assertIn(">%s<" % shown["finding"], html)
-        drawn, path = last_picture_of(html), os.path.join(ROOT, shown["picture"])
+        drawn, path = last_picture_of(html, shown["command"].split()[-1]), os.path.join(ROOT, shown["picture"])
         if APPROVE:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:

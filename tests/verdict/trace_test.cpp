@@ -58,17 +58,14 @@ TEST(Trace, EveryPartOfACollectiveCounts) {
   }
 }
 
-TEST(Trace, RanksThatDifferInTheRootAloneAreKnown) {
-  Collective broadcast{.op = "broadcast", .group = "world", .dtype = "uint8", .elements = 8};
-  const auto part = [&](auto change) {
-    auto other = broadcast;
-    change(other);
-    return first_divergence_point(of({{broadcast}, {broadcast}, {other}})).value();
-  };
-  broadcast.root = 0;
-  EXPECT_TRUE(part([](Collective& c) { c.root = 1; }).is_other_root);
-  EXPECT_FALSE(part([](Collective& c) { c.elements = 7; }).is_other_root);
-  EXPECT_FALSE(part([](Collective& c) { c.root = 1, c.elements = 7; }).is_other_root);
+TEST(Trace, TheDivergenceHoldsWhatEachRankIssued) {
+  auto other = sum(0, 4);
+  other.elements = 7;
+  const auto mismatch = first_divergence_point(of({{sum(0, 4)}, {other}, {}})).value();
+  EXPECT_TRUE(mismatch.is_mismatch);
+  EXPECT_EQ(mismatch.issued.at(0), sum(0, 4));
+  EXPECT_EQ(mismatch.issued.at(1), other);
+  EXPECT_EQ(mismatch.missing, std::vector<int>{2});
 }
 
 TEST(Trace, WhatIsOnlyDoneOnSomeRanksIsNoDifference) {
