@@ -115,13 +115,19 @@ void add_story(Markup& html, const Result& result, const RunPage& page, int& num
   html.close().close();
 }
 
-// Results that fail come before those that could not be judged.
+bool is_limited(const Result& result) {
+  return !result.worst.findings.empty() && !result.worst.findings.front().limit.empty();
+}
+
+// Failures, then what a backend cannot, then what could not be judged.
 std::vector<Result> stories_of(const Run& run) {
   std::vector<Result> stories;
   for (const bool failures : {true, false})
     for (const auto& result : run.results)
       for (auto& one : by_signature(result))
         if (is_reported(one) && is_failure(one.kind) == failures) stories.push_back(std::move(one));
+  std::stable_partition(stories.begin(), stories.end(),
+                        [](const Result& one) { return is_failure(one.kind) && !is_limited(one); });
   return stories;
 }
 

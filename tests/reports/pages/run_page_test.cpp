@@ -66,6 +66,16 @@ TEST(RunPage, BeginsWithWhatWasNotChecked) {
   EXPECT_NE(text.find("1 result could not be judged"), std::string::npos) << text;
 }
 
+TEST(RunPage, ShowsWhatABackendCannotBehindTheFailures) {
+  auto run = every_kind();
+  run.results[1].worst.findings.front().limit = "Gloo's broadcast carries no int16";
+  const auto document = parsed(run_page({.run = run}));
+  std::string order;
+  for (const auto& each : document.select_nodes("//div[@id='list']//tbody//a"))
+    order += text_of(each.node()).rbegin()[1];
+  EXPECT_EQ(order, "234516");
+}
+
 TEST(RunPage, HasAllPartsOfEveryStory) {
   const auto run = every_kind();
   const auto document = parsed(run_page({.run = run}));
