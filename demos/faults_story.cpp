@@ -74,6 +74,11 @@ std::optional<Findings> gradients_are_one_processs(const FaultCase& c, const His
   return equal("Every rank must hold the gradient of one process on the whole batch", rows);
 }
 
+Findings caused(const char* cause, Findings findings) {
+  for (auto& finding : findings) finding.cause = cause;
+  return findings;
+}
+
 std::optional<Findings> gradients_agree(const FaultCase&, const History& h,
                                         const std::string& program) {
   return alike("All ranks must hold equal gradients", rows_of(h, program, kGradient));
@@ -81,14 +86,19 @@ std::optional<Findings> gradients_agree(const FaultCase&, const History& h,
 
 std::optional<Findings> weights_agree(const FaultCase&, const History& h,
                                       const std::string& program) {
-  return alike("All ranks must hold equal weights after an update", rows_of(h, program, kWeights));
+  return caused(
+      "ranks began with different parameters, or update by different learning rates",
+      alike("All ranks must hold equal weights after an update", rows_of(h, program, kWeights)));
 }
 
 std::optional<Findings> buffers_follow(const FaultCase& c, const History& h,
                                        const std::string& program) {
   if (!c.settings.buffers) return {};
-  return alike("A forward must begin with rank 0's buffer on every rank",
-               rows_of(h, program, kBuffer));
+  return caused(
+      "broadcast_buffers=False, a forward of model.module, or a wrapper that does not "
+      "broadcast buffers before each forward",
+      alike("A forward must begin with rank 0's buffer on every rank",
+            rows_of(h, program, kBuffer)));
 }
 
 std::optional<Findings> gradients_are_sent_once(const FaultCase& c, const History& h,

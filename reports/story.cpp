@@ -128,7 +128,7 @@ std::string ending_text(const Result& result) {
   if (result.claim.empty() || is_recorded(result)) return "";
   if (result.kind == Result::Kind::crash) return "it crashed: ";
   if (result.kind == Result::Kind::hang) return "it hung: ";
-  return result.kind == Result::Kind::leak ? "no rank threw, and something was left behind: " : "";
+  return result.kind == Result::Kind::leak ? "every rank returned without an error: " : "";
 }
 
 // The finding's usual cause, else the usual mistake of the scenario where it is a check that

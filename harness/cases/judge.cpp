@@ -98,7 +98,10 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
             .where = ranks_text(stuck),
             .diagnosis = why ? *why + "; " + who : who,
             .details = rank_summary(history),
-            .cause = ranks_part ? usual_cause_of(*divergence_point, history) : ""}}};
+            .cause = ranks_part ? usual_cause_of(*divergence_point, history)
+                     : why      ? ""
+                           : "a rank waits outside of every collective: for a lock, a file, or "
+                             "in a loop that does not end"}}};
 }
 
 // Returns the rank among those that threw that explains the others: a rank that was waiting in a

@@ -69,8 +69,13 @@ std::optional<Finding> other_settings(const FactRow& row) {
   const auto place = "step " + std::to_string(row.at.step) + ", update";
   for (const auto& [name, texts] : by_name)
     if (!all_alike(texts))
-      return Finding{"", agreement_pattern(texts), place,
-                     name + " of " + row.name + ": " + values_text(texts)};
+      return Finding{.rule = "",
+                     .pattern = agreement_pattern(texts),
+                     .where = place,
+                     .diagnosis = name + " of " + row.name + ": " + values_text(texts),
+                     .cause =
+                         "it is computed from the rank, or changed under a condition that "
+                         "differs by rank, as a scheduler's step"};
   return other_groups(row, place);
 }
 

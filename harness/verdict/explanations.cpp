@@ -215,8 +215,9 @@ Explanation not_reduced(std::vector<TensorValue> by_rank) {
                             {.pattern = "not_reduced",
                              .text = "each holds its own contribution alone in the elements that "
                                      "differ: these were never reduced",
-                             .cause = "an all_reduce that ends before its tensor does: a flat "
-                                      "buffer or a last bucket of another size"});
+                             .cause = "an all_reduce that ends before its tensor does, or leaves a "
+                                      "parameter out: compare the number of elements that it sends "
+                                      "with that of the parameters"});
   };
 }
 

@@ -33,12 +33,14 @@ std::string cause_of_mismatch(const FirstDivergence& point) {
     return "src or dst is computed from the rank, or is a rank of the group on some ranks and a "
            "rank of the world on others";
   if (first.root >= 0)
-    return "models that differ by rank: a layer, a shape or a tensor that some ranks alone have";
+    return "models that differ by rank, by a layer, a shape or a tensor: compare the names and "
+           "shapes of all parameters and buffers";
   if (!can_be_gradients(first))
     return "the size of what is sent is computed from the rank's own data; or ranks issue their "
            "collectives in different orders";
   return "ranks reduce gradients or buckets in different orders, or leave out those that they lack "
-         "(`if p.grad is not None`); or their models differ";
+         "(`if p.grad is not None`): take the order of model.parameters(), with zeros; or their "
+         "models differ";
 }
 
 bool threw_and_went_on(const RankHistory& rank) {
@@ -74,19 +76,22 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
     return "a rank caught an exception and went on, and its peers wait in a collective that it "
            "left out: let the exception end the process, and the launcher ends the others";
   if (any_missing(waits_in_another))
-    return "ranks issue the collectives of several groups, or of several threads, in different "
-           "orders, and each waits for the other";
+    return "ranks run different code: model.eval() on some of them (SyncBatchNorm communicates in "
+           "train() alone), another branch; or collectives of several groups or threads in "
+           "different orders";
   const auto& [rank, issued] = *point.issued.begin();
   const int step = step_of(history.ranks()[static_cast<size_t>(rank)], point);
   if (any_missing([&](const RankHistory& is) { return is.last.step < step; }))
-    return "ranks have unequal numbers of batches: Join, or drop_last=True";
+    return "ranks have unequal numbers of batches: use Join, or drop_last=True";
   if (!issued.bucket.empty())
     return "a bucket is sent when all of its gradients are there, and a rank that does not send it "
-           "lacks one: a parameter that takes no part in its loss (find_unused_parameters=True), "
-           "or a backward that threw";
+           "lacks one: a parameter takes no part in the loss there (cure: "
+           "find_unused_parameters=True), or its backward threw and was caught";
   if (can_be_gradients(issued))
     return "an all_reduce for each gradient that is there (`if p.grad is not None`), and ranks use "
-           "different parameters; or a collective under a condition that differs by rank";
+           "different parameters: send zeros for the others; or a collective under a condition "
+           "that "
+           "differs by rank";
   return "a collective under a condition that differs by rank (`if rank == 0`)";
 }
 

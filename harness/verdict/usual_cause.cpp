@@ -1,9 +1,7 @@
 #include "harness/verdict/usual_cause.h"
 
-#include "harness/base/dtype.h"
-
 #include <algorithm>
-#include <span>
+#include <iterator>
 
 namespace lockstep {
 
@@ -12,7 +10,7 @@ namespace {
 constexpr std::string_view kMismatched = "mismatched_collectives";
 
 struct Known {
-  std::string_view what;  // a pattern, or words of an exception
+  std::string_view pattern;
   std::string_view cause;
 };
 
@@ -24,28 +22,27 @@ constexpr Known kByPattern[] = {
     {"factor_one_over_world_size",
      "gradients or the loss are divided by the world size, as DDP does already"},
     {"not_reduced",
-     "the backward ran past the wrapper (model.module), inside no_sync or through a graph again; "
-     "or the parameter is in no bucket"},
+     "the forward ran past DDP (model.module(x), or a model that is not wrapped) or inside "
+     "no_sync; or the parameter is in no bucket: call the wrapped model, outside no_sync for the "
+     "last micro-batch"},
     {"never_averaged", "no averager ran, or its step was left out"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
     {"average_of_averages",
-     "each rank's loss averages over its own samples, and batches differ in size: weigh it by "
-     "W n_r / N"},
+     "each rank's loss averages over its own samples, and batches differ in size: multiply it by "
+     "world_size * own samples / all samples"},
     {"off_by_batch_ratio",
      "the reduced sum is divided, or multiplied, by each rank's own number of samples: every rank "
      "needs the same divisor"},
     {"loss_summed", "the loss has reduction=\"sum\", where the average over the samples belongs"},
     {"constant_factor",
-     "another divisor than the one that belongs there, as samples or micro-batches in place of "
-     "ranks; or a scale that is never taken back"},
+     "gradients are divided by another number than the world size (samples, micro-batches), or a "
+     "scaled loss is never unscaled"},
     {"divided_by_elements", "the average over the ranks was taken as one over the elements"},
     {"last_steps_value",
-     "a value was used before the collective that writes it was awaited (Work.wait), or was not "
-     "written"},
+     "Work.wait() was not called before the value was used, or the value was not written"},
     {"one_rank_stale",
-     "a value was used before the collective that writes it was awaited (Work.wait), or was not "
-     "written"},
+     "Work.wait() was not called before the value was used, or the value was not written"},
     {"last_steps_gradient",
      "a bucket is sent before the gradient of this backward was copied into it"},
     {"parameters_mixed", "ranks launch their buckets in different orders"},
@@ -68,18 +65,26 @@ constexpr Known kByPattern[] = {
     {"window_not_reduced",
      "gradients that added up inside no_sync are left out of the last backward's average"},
     {"last_micro_batch_left_out", "the last backward of a window runs inside no_sync, too"},
-    {"reduced_inside_no_sync", "no_sync does not reach this forward, or is entered behind it"},
+    {"reduced_inside_no_sync",
+     "no_sync was entered after this forward, or the wrapper ignores it; or a later forward "
+     "outside no_sync prepared the averaging, and this backward took it: run each backward before "
+     "the next forward"},
     {"reduced_a_bare_pass",
-     "a forward outside of no_sync arms DDP's hooks, and the next backward over these parameters "
-     "is averaged, one of model.module too"},
-    {"no_gradient", "a gradient that autograd left undefined was skipped, where it counts as zero"},
-    {"unexpected_gradient", "a parameter that no rank used is averaged as zero, and written"},
+     "the last forward outside no_sync prepared the averaging, and a backward of model.module took "
+     "it; or the wrapper averages after every backward: run the backward of that forward first"},
+    {"no_gradient",
+     "autograd passed None for this parameter (a custom Function returned None) and it was "
+     "skipped: all-reduce zeros in its place, as DDP does without find_unused_parameters and "
+     "static_graph"},
+    {"unexpected_gradient",
+     "zeros were averaged for a parameter that no rank used: leave its .grad None"},
     {"own_initial_state",
      "rank 0's values were not broadcast when the model was wrapped (init_sync=False; for buffers "
-     "broadcast_buffers=False, too), or were loaded afterwards"},
+     "broadcast_buffers=False, too), or a rank loaded other values after wrapping"},
     {"took_another_ranks_state", "the initial broadcast has another source than rank 0"},
     {"kept_own_buffers",
-     "broadcast_buffers=False, or buffers are not broadcast before the forward"},
+     "broadcast_buffers=False, a forward of model.module, or a wrapper that does not broadcast "
+     "buffers before each forward"},
     {"took_rank_zeros_buffers",
      "buffers are broadcast although broadcast_buffers=False, or in a forward that follows a local "
      "one"},
@@ -132,7 +137,8 @@ constexpr Known kByPattern[] = {
      "the last round of samples is neither padded to all ranks nor dropped, or ranks have datasets "
      "of different lengths"},
     {"not_a_partition",
-     "no DistributedSampler, or one whose rank, number of replicas or seed is not this rank's"},
+     "no DistributedSampler, or one with a wrong rank or num_replicas, or with another seed than "
+     "on the other ranks"},
     {"out_of_range", "the sampler's length is not that of the dataset"},
     {"not_finite",
      "a division by zero, as by the samples of an empty batch; an overflow; or memory that nothing "
@@ -152,57 +158,32 @@ constexpr Known kByPattern[] = {
     {"synchronised_on_some_ranks", "no_sync() stands under a condition that differs by rank"},
     {"changed_on_some_ranks", "parameters were changed or loaded under `if rank == 0`"},
     {"skipped_update", "optimizer.step() stands under a condition that differs by rank"},
-    {"stopped_early", "ranks have unequal numbers of batches: drop_last=True, or Join"},
+    {"stopped_early", "ranks have unequal numbers of batches: use Join, or drop_last=True"},
     {kMismatched,
      "models that differ by rank, ranks that take different branches (parameters that some use, a "
      "collective under `if rank == 0`), or collectives in an order of each rank's own"},
     {"left_behind", "a Work that nobody waits for, a thread, or a file that stays open"},
-    {"signalled", "native code that uses what is freed, or memory that ran out"},
+    {"signalled", "native code failed: read the stack and the last lines that the rank wrote"},
     {"exited", "exit() in the program of a rank, where an exception belongs"},
     {"refused_by_some", "an option or a layer that some ranks alone have"},
     {"recorded_less", "a program that returns early, and without an exception"},
     {"vacuous", "a program that records nothing of what the checks look at"},
     {"collective_in_evaluation",
-     "the first forward with gradients after the first averaged backward broadcasts the order of "
-     "buckets (unless find_unused_parameters=True), in eval() and inside no_sync too; the first "
-     "forward after a training step broadcasts buffers, under no_grad() too: evaluate ddp.module"},
+     "in eval(), too, the first forward with gradients after the first averaged backward "
+     "broadcasts the order of buckets (unless find_unused_parameters=True without static_graph), "
+     "and the first forward after a training step broadcasts buffers: ranks with unequal numbers "
+     "of batches hang there: evaluate ddp.module"},
+    {"sent_otherwise", "gradients that DDP has averaged already are all-reduced again"},
+    {"launched_at_the_end",
+     "buckets are filled in the order of the forward, or sent after backward()"},
+    {"whole_batch_on_each_rank", "no DistributedSampler: every rank loads the whole batch"},
     {"warned_more_or_less_often", "the warning is counted per pass, and not per replica"},
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
 
 constexpr std::string_view kConverted =
-    "a conversion after wrapping (model.to(dtype)) gives parameters new gradient accumulators, and "
-    "DDP's hooks stay on the old ones: convert, then wrap";
-
-constexpr Known kByException[] = {
-    {"Can't detach views in-place",
-     "LibTorch's zero_grad(set_to_none=false) detaches gradients, which those that are views of "
-     "buckets (gradient_as_bucket_view) refuse; zero_grad(true) does not, nor does torch.optim in "
-     "Python"},
-    {"modified by an inplace operation",
-     "a second forward broadcasts buffers in place that the first one's graph saved, which "
-     "broadcast_buffers=False, or one forward for both, avoids"},
-    {"expect_autograd_hooks_",
-     "static_graph=True queues its first reduction inside no_sync, too, which is a mistake of "
-     "PyTorch's (issue 143580): run the first backward outside of no_sync"},
-    {"marked as ready twice",
-     "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
-     "(use_reentrant=False is the cure), or a module that several forwards share"},
-    {"mark a variable ready only once",
-     "a parameter gets its gradient twice in one backward: a reentrant checkpoint "
-     "(use_reentrant=False is the cure), or a module that several forwards share"},
-    {"not compatible with static_graph",
-     "static_graph=True takes the first pass for all of them, and passes differ: parameters that "
-     "one of them alone uses, or a first pass inside no_sync"},
-    {"did not receive grad",
-     "parameters of the forward take no part in the loss on some rank: "
-     "find_unused_parameters=True, or leave them out of the model"},
-    {"Expected to have finished reduction",
-     "parameters of the forward take no part in the loss on some rank: "
-     "find_unused_parameters=True, or leave them out of the model"},
-    {"was ended by SIGKILL",
-     "memory that ran out, which the kernel ends the largest process for, or a limit of the job"},
-};
+    "a conversion after wrapping (model.to(dtype or device), .half(), .cpu()) gives parameters new "
+    "gradient accumulators, and DDP's hooks stay on the old ones: convert, then wrap";
 
 bool has_step(const Json& value, const char* op) {
   const auto steps = value.value("steps", Json());
@@ -231,26 +212,22 @@ struct KnownInCase {
 constexpr KnownInCase kInCase[] = {
     {"not_reduced", "was converted and converted back", is_any, "", kConverted},
     {"not_reduced", "its own forward was synchronised", is_any, "",
-     "DDP reduces once, for the last forward: a second backward through one graph, or one of an "
-     "earlier forward, stays local"},
+     "after forwards outside no_sync DDP averages the next backward, and no later one: add the "
+     "losses and call backward() once"},
     {"not_reduced", "", has_step, "convert", kConverted},
     {"not_reduced", "", has_step, "bare",
-     "a backward past the wrapper (model.module) takes the reduction that the last forward "
-     "prepared, or has none"},
+     "a backward of model.module takes the averaging that the last forward prepared, or has none: "
+     "run the backward of that forward first"},
     {"not_reduced", "", has_step, "backward_retained",
-     "DDP reduces once for each forward: a second backward through its graph stays local"},
+     "DDP averages one backward after a forward, and a second one through its graph stays local: "
+     "add the losses and call backward() once"},
     {kMismatched, "", has_option<true>, "skip_all_reduce_unused_params",
      "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
-     "skips a bucket that another sends"},
+     "skips a bucket that another sends: leave the option out"},
     {"own_initial_state", "buffers", has_option<false>, "broadcast_buffers",
      "broadcast_buffers=False, with which PyTorch leaves buffers out of the initial broadcast, "
-     "too"},
+     "too: load the same buffers on every rank, or broadcast them"},
 };
-
-std::string found(std::span<const Known> table, const auto& fits) {
-  const auto known = std::find_if(table.begin(), table.end(), fits);
-  return known == table.end() ? "" : std::string(known->cause);
-}
 
 }  // namespace
 
@@ -259,11 +236,6 @@ bool states_its_cause(const Finding& finding) {
     const auto* text = std::get_if<std::string>(&detail);
     return text && text->starts_with("cause: ");
   });
-}
-
-std::string usual_cause_of_exception(const std::string& what) {
-  return found(kByException,
-               [&](const Known& known) { return what.find(known.what) != std::string::npos; });
 }
 
 std::string usual_cause(const Finding& finding, const Json& value) {
@@ -276,13 +248,10 @@ std::string usual_cause(const Finding& finding, const Json& value) {
   if (in_case != std::end(kInCase)) return std::string(in_case->cause);
   if (!finding.cause.empty()) return finding.cause;
   if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
-  return found(kByPattern, [&](const Known& known) { return known.what == finding.pattern; });
-}
-
-std::string backend_limit(const Collective& one) {
-  const auto dtype = value_of_word<Dtype>(one.dtype);
-  if (!dtype || gloo_carries(*dtype, one.op)) return "";
-  return "Gloo's " + one.op + " carries no " + one.dtype + ", and the subject sends one as it is";
+  const auto known =
+      std::find_if(std::begin(kByPattern), std::end(kByPattern),
+                   [&](const Known& each) { return each.pattern == finding.pattern; });
+  return known == std::end(kByPattern) ? "" : std::string(known->cause);
 }
 
 }  // namespace lockstep

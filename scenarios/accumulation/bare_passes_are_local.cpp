@@ -276,7 +276,9 @@ Scenario bare_passes_are_local() {
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.4",
       .not_covered = "worlds that are no powers of two",
-      .usual_mistake = "a backward of the inner module spends the last forward's reduction.",
+      .usual_mistake =
+          "a backward of model.module between DDP's forward and its backward is averaged in its "
+          "place: run it before the forward, or add both losses and call backward() once.",
       .tags = {"accumulation"},
       .must_catch = {"bare_pass_taken_for_the_last_forwards"},
       .draws = 60,

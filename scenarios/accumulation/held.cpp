@@ -56,7 +56,8 @@ Comparison after_backward(const Row& row, Held& held, bool is_reduced,
   const auto otherwise = is_reduced ? held : held.averaged();
   if (is_reduced) held = held.averaged();
   const Diagnosis diagnosis =
-      is_reduced ? Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"}
+      is_reduced ? Diagnosis{"not_reduced",
+                             "each rank holds its own gradient: this backward was not averaged"}
                  : reduced_wrongly;
   Comparison out{.row = row, .expected = held.recorded()};
   out.explanations = [otherwise, diagnosis] {

@@ -101,8 +101,9 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
          "averaged, though it is no synchronised forward's backward: right is each rank's own"}));
   }
   return equal(
-      "A forward must prepare its own backward, or the next where outputs cannot be seen, and no "
-      "other",
+      "A forward outside no_sync must have its own backward averaged (the next one, where its "
+      "outputs "
+      "are no tensors that can be seen), and no other",
       rows);
 }
 

@@ -123,11 +123,15 @@ Findings ranks_share_the_dataset(const Sampling& c, const History& h) {
     const int64_t missing_allowed = c.drop_last ? c.length - wanted : 0;
     const int64_t repeated_allowed = c.drop_last ? 0 : wanted - c.length;
     if (missing == missing_allowed && repeated == repeated_allowed) continue;
+    std::vector<std::string> wrong;
+    if (missing != missing_allowed)
+      wrong.push_back(std::to_string(missing) + " are never drawn, where " +
+                      std::to_string(missing_allowed) + " may be left out");
+    if (repeated != repeated_allowed)
+      wrong.push_back(std::to_string(repeated) + " are drawn again, where padding repeats " +
+                      std::to_string(repeated_allowed));
     return {broken("The ranks must share the dataset, each sample once", "not_a_partition", row,
-                   "of " + lockstep::counted(c.length, "sample") + " " + std::to_string(missing) +
-                       " were never drawn, where " + std::to_string(missing_allowed) + " may be; " +
-                       std::to_string(repeated) + " were drawn again, where " +
-                       std::to_string(repeated_allowed) + " must be")};
+                   "of " + lockstep::counted(c.length, "sample") + ", " + joined(wrong, "; "))};
   }
   return {};
 }

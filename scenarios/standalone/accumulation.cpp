@@ -2,6 +2,7 @@
 // elements, and the number that each backward adds to its gradient on each rank.
 #include "harness/base/text.h"
 #include "scenarios/standalone/family.h"
+#include "scenarios/standalone/phrases.h"
 
 #include <deque>
 #include <map>
@@ -171,7 +172,9 @@ std::string bare_passes_in_words(const Json& value) {
           ? "a forward, and a backward of a loss that the model keeps in a member"
           : "a forward and its backward"};
   for (const auto& pass : value.at("passes"))
-    parts.push_back(moments.at(pass.at("moment")) + ", " + kinds.at(pass.at("kind")));
+    parts.push_back(moments.at(pass.at("moment")) +
+                    on_ranks(number(pass, "ranks"), world_of(value)) + ", " +
+                    kinds.at(pass.at("kind")));
   return joined(parts, "; ");
 }
 

@@ -29,6 +29,16 @@ inline std::vector<std::string> each_in(const Json& words_of_case, const Words& 
   return out;
 }
 
+// " on rank 0 alone", " on ranks 0, 2" of ranks as bits of a number; empty where it is on all.
+inline std::string on_ranks(int64_t bits, int64_t world) {
+  std::vector<std::string> out;
+  for (int64_t rank = 0; rank < world; ++rank)
+    if ((bits >> rank) % 2 == 1) out.push_back(std::to_string(rank));
+  if (static_cast<int64_t>(out.size()) == world) return "";
+  if (out.empty()) return " on no rank";
+  return out.size() == 1 ? " on rank " + out.front() + " alone" : " on ranks " + joined(out, ", ");
+}
+
 // Says which rank comes too late in the last call of the case; the field is below 0 where none
 // does.
 inline std::string late_rank_in_words(const Json& value, const char* field) {

@@ -178,8 +178,8 @@ Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const 
     rows.push_back({.row = h.row({step, "after step"}, kBatches),
                     .expected = {recorded(torch::tensor(step + 1), at::kLong)}});
     out += equal(
-        "Running statistics must follow the whole batch where the layer is synchronised, and "
-        "else the rank's own batch, from where the broadcast put them",
+        "Running statistics must start from rank 0's in each forward, and follow the whole batch "
+        "where the layer is SyncBatchNorm, else the rank's own",
         rows);
   }
   return out;

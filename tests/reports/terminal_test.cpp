@@ -74,7 +74,7 @@ TEST(Terminal, TheClaimIsTheHeadlineOfRanksThatEndBadly) {
   for (const auto& [kind, ended] : std::map<Result::Kind, std::string>{
            {Result::Kind::crash, "it crashed: "},
            {Result::Kind::hang, "it hung: "},
-           {Result::Kind::leak, "no rank threw, and something was left behind: "}}) {
+           {Result::Kind::leak, "every rank returned without an error: "}}) {
     result.others.front().kind = kind;
     const auto text = result_text(result, run_of({}), kColumns, {});
     EXPECT_NE(text.find("\n\n✗ " + result.claim + "\n  " + ended + "stuck\n"), std::string::npos)

@@ -72,7 +72,7 @@ void FollowedModel::run_backward(const Action& action) {
       mistakes_.back().replicas.average();
     }
     mistakes_.push_back(
-        {"not_reduced", "what each rank has for itself: it stayed local", replicas_});
+        {"not_reduced", "each rank holds its own gradient: this backward was not averaged", replicas_});
     average(action);
   } else {
     mistakes_.push_back(
