@@ -19,9 +19,10 @@ struct Operation;
 // it. Local. Source: c10d::GradBucket.
 class GradBucket {
  public:
-  GradBucket(std::size_t index, bool is_last, at::Tensor buffer, std::vector<at::Tensor> gradients,
-             std::vector<at::Tensor> parameters)
+  GradBucket(std::size_t index, bool is_first, bool is_last, at::Tensor buffer,
+             std::vector<at::Tensor> gradients, std::vector<at::Tensor> parameters)
       : index_(index),
+        is_first_(is_first),
         is_last_(is_last),
         buffer_(std::move(buffer)),
         gradients_(std::move(gradients)),
@@ -30,6 +31,9 @@ class GradBucket {
   // The position in launch order. Buckets are planned anew once, at the second synchronised
   // forward: until then an index means other parameters.
   std::size_t index() const { return index_; }
+  // The first that the hook receives in this pass, which need not be that of index 0: buckets of
+  // sparse gradients, and those that are skipped, have an index too.
+  bool is_first() const { return is_first_; }
   bool is_last() const { return is_last_; }
 
   // This rank's gradients, not divided: 1-D, contiguous, of the gradients' dtype (complex numbers
@@ -48,7 +52,7 @@ class GradBucket {
 
  private:
   std::size_t index_;
-  bool is_last_;
+  bool is_first_, is_last_;
   at::Tensor buffer_;
   std::vector<at::Tensor> gradients_, parameters_;
 };
@@ -77,8 +81,12 @@ class StartedCollective {
 class HookCollectives {
  public:
   // `divisor`: what sums are divided by. `bucket`: for errors, such as "gradient bucket 2".
-  HookCollectives(Communicator& communicator, int divisor, std::string bucket)
-      : communicator_(communicator), divisor_(divisor), bucket_(std::move(bucket)) {}
+  HookCollectives(Communicator& communicator, int divisor, std::string bucket,
+                  bool is_first_pass = false)
+      : communicator_(communicator),
+        divisor_(divisor),
+        bucket_(std::move(bucket)),
+        is_first_pass_(is_first_pass) {}
 
   int rank() const;
   int world_size() const;
@@ -86,6 +94,11 @@ class HookCollectives {
   // Divides a sum over the ranks into their average: the world size, or in a join the number of
   // ranks that have inputs.
   int divisor() const { return divisor_; }
+
+  // True in the first pass since construction, update_process_group() or
+  // update_trainable_parameters(), and again until one has ended well: on all ranks alike, whatever
+  // the hook of each has been through. There a hook with a state compares it. False for buffers.
+  bool is_first_pass() const { return is_first_pass_; }
 
   // Replaces `tensor`, which is contiguous, by its sum over the ranks.
   StartedCollective all_reduce(const at::Tensor& tensor);
@@ -97,6 +110,7 @@ class HookCollectives {
   Communicator& communicator_;
   int divisor_;
   std::string bucket_;
+  bool is_first_pass_;
 };
 
 // The work that a hook has started for a bucket, and how that ends.

@@ -69,11 +69,12 @@ class PowerSgd : public CommunicationHook {
   at::Tensor left_out(const at::Tensor& parameter) const;
 
   // The state by the names that parameters have in `module`, the one that is wrapped. Local: every
-  // rank saves its own, since ranks left out different parts, and loads it before the same pass, in
-  // which the ranks compare what has to be equal: different states end the instance with a
-  // sentence. Both throw UsageError for parameters that `module` does not have; load() also for
-  // another shape or matrix_approximation_rank, and an archive that is not of save(), and then
-  // changes nothing. A parameter that the archive does not have begins anew.
+  // rank saves its own, since ranks left out different parts, and loads it before the first pass,
+  // or before update_process_group(): in the pass behind these the ranks compare what has to be
+  // equal, and different ones end the instance with a sentence. A pass behind a load() without
+  // these ends it too. Both throw UsageError for parameters that `module` does not have; load()
+  // also for another shape or matrix_approximation_rank, and an archive that is not of save(), and
+  // then changes nothing. A parameter that the archive does not have begins anew.
   void save(torch::serialize::OutputArchive& archive, const torch::nn::Module& module) const;
   void load(torch::serialize::InputArchive& archive, const torch::nn::Module& module);
 
@@ -87,7 +88,8 @@ class PowerSgd : public CommunicationHook {
   bool is_approximated(const at::Tensor& gradient) const;
   std::int64_t columns_sent(std::int64_t rows, std::int64_t columns) const;  // of P, and of Q
   void check_fits(const std::string& name, const at::Tensor& parameter, const Kept& kept) const;
-  void compare_states(HookCollectives& collectives, const at::Device& device) const;
+  void compare_states(HookCollectives& collectives, const at::Device& device);
+  void begin_factors_anew(std::int64_t passes);
   Factors started(const at::Tensor& parameter, const at::Tensor& gradient);
   at::Tensor first_q(const at::Tensor& matrix, const Kept& kept);
   void finish(Factors& factors, const HookCollectives& collectives);
@@ -95,9 +97,8 @@ class PowerSgd : public CommunicationHook {
 
   const PowerSgdOptions options_;
   at::Generator generator_;
-  std::int64_t passes_ = 0;      // those begun
-  std::size_t last_bucket_ = 0;  // of the pass begun last
-  bool is_compared_ = false;     // between the ranks, since it was made or loaded
+  std::int64_t passes_ = 0;  // those begun
+  bool is_loaded_ = false;   // and not compared since
   Sent sent_;
   std::map<const at::TensorImpl*, Kept> kept_;
 };

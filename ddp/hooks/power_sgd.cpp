@@ -136,11 +136,10 @@ void PowerSgd::finish(Factors& factors, const HookCollectives& collectives) {
 }
 
 HookResult PowerSgd::run(GradBucket& bucket, HookCollectives& collectives) {
-  const bool begins_a_pass = passes_ == 0 || bucket.index() <= last_bucket_;
-  last_bucket_ = bucket.index();
-  if (begins_a_pass && !std::exchange(is_compared_, true))
+  if (bucket.is_first()) {
     compare_states(collectives, bucket.buffer().device());
-  if (begins_a_pass) ++passes_;
+    ++passes_;
+  }
 
   std::vector<at::Tensor> averaged;
   std::vector<Factors> approximated;

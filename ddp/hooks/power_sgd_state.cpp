@@ -91,27 +91,53 @@ void PowerSgd::load(torch::serialize::InputArchive& archive, const torch::nn::Mo
   generator_.set_state(generator);
   passes_ = passes.toInt();
   kept_ = std::move(kept);
-  is_compared_ = false;
+  is_loaded_ = true;
 }
 
-// Ranks that have loaded different states, or of which some have loaded none, would send different
-// numbers of elements, or approximate by different factors. The part that was left out is each
-// rank's own.
-void PowerSgd::compare_states(HookCollectives& collectives, const at::Device& device) const {
+// Ranks with different states would send different numbers of elements, or approximate by different
+// factors. So they compare, all in the same pass: a rank that compared in the pass behind its own
+// load() alone would wait for peers that average. The part that was left out is each rank's own.
+void PowerSgd::compare_states(HookCollectives& collectives, const at::Device& device) {
+  if (!collectives.is_first_pass()) {
+    if (!is_loaded_) return;
+    throw UsageError(
+        "a state of PowerSGD was loaded between two passes; after load() all ranks call "
+        "update_process_group(), with the same group or another, and their next pass compares the "
+        "states");
+  }
   std::uint64_t digest = digest_of(generator_.get_state());
   for (const auto& [parameter, kept] : kept_)  // in no order that ranks share
     if (kept.q.defined()) digest += digest_of(kept.q);
-  const auto own = at::tensor({passes_, static_cast<std::int64_t>(digest)}, at::kLong);
-  const auto states = collectives.all_gather(own.to(device)).wait_for_parts();
-  const at::Tensor first = states.front().cpu();
-  for (std::size_t rank = 1; rank < states.size(); ++rank) {
-    const at::Tensor state = states[rank].cpu();
-    if (at::equal(state, first)) continue;
-    throw UsageError(c10::str("the ranks hold different states of PowerSGD (passes so far: ",
-                              first[0].item<std::int64_t>(), " on rank 0, ",
-                              state[0].item<std::int64_t>(), " on rank ", rank,
-                              "); every rank loads its file of one save, or none does"));
+  const auto own =
+      at::tensor({passes_, static_cast<std::int64_t>(digest), std::int64_t{is_loaded_}}, at::kLong);
+  std::vector<at::Tensor> states;
+  for (const at::Tensor& each : collectives.all_gather(own.to(device)).wait_for_parts())
+    states.push_back(each.cpu());
+  const auto differing = std::find_if(states.begin(), states.end(), [&](const at::Tensor& state) {
+    return !at::equal(state.slice(0, 0, 2), states.front().slice(0, 0, 2));
+  });
+  if (differing == states.end()) {
+    is_loaded_ = false;
+    return;
   }
+  const auto passes_of = [](const at::Tensor& state) { return state[0].item<std::int64_t>(); };
+  const auto was_loaded = [](const at::Tensor& state) { return state[2].item<bool>(); };
+  if (std::any_of(states.begin(), states.end(), was_loaded))
+    throw UsageError(c10::str("the ranks hold different states of PowerSGD (passes so far: ",
+                              passes_of(states.front()), " on rank 0, ", passes_of(*differing),
+                              " on rank ", differing - states.begin(),
+                              "); every rank loads its file of one save, or none does"));
+  begin_factors_anew(passes_of(*std::max_element(
+      states.begin(), states.end(), [&](const at::Tensor& left, const at::Tensor& right) {
+        return passes_of(left) < passes_of(right);
+      })));
+}
+
+// A pass that failed had come farther on some ranks. What they have left out stays.
+void PowerSgd::begin_factors_anew(std::int64_t passes) {
+  passes_ = passes;
+  generator_.set_current_seed(options_.random_seed + static_cast<std::uint64_t>(passes));
+  for (auto& [parameter, kept] : kept_) kept.q = at::Tensor();
 }
 
 }  // namespace lockstep

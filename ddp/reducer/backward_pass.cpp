@@ -34,7 +34,8 @@ void BackwardPass::reduce(const std::function<int()>& divisor) {
 void BackwardPass::open_buckets(int divisor) {
   if (on_.options.static_graph) counts_.emplace(on_.model.static_graph);
   buckets_.emplace(on_.model.layout, on_.model.parameters, on_.options.bucket, on_.communicator,
-                   streams_, on_.options.hook.get(), divisor);
+                   streams_, on_.options.hook.get(), divisor,
+                   /*is_first_pass=*/on_.model.pass_count == 0);
   if (on_.options.skip_unused_buckets) skip_unused_buckets();
 }
 

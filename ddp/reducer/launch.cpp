@@ -60,10 +60,10 @@ void BucketLauncher::run_hook(std::size_t bucket_index, const Bucket& bucket) {
   const at::NoGradGuard no_grad;  // create_graph leaves grad mode on in hooks
   std::vector<at::Tensor> parameters;
   for (const std::size_t index : bucket.gradients()) parameters.push_back(parameters_[index]);
-  GradBucket given(bucket_index, bucket_index + 1 == payloads_.size(), bucket.values(),
-                   bucket.places(), std::move(parameters));
+  GradBucket given(bucket_index, hooked_.empty(), bucket_index + 1 == payloads_.size(),
+                   bucket.values(), bucket.places(), std::move(parameters));
   HookCollectives collectives(communicator_, divisor_,
-                              "gradient bucket " + std::to_string(bucket_index));
+                              "gradient bucket " + std::to_string(bucket_index), is_first_pass_);
   hooked_.emplace_back(bucket_index, guarded(communicator_, text_of_hook(bucket_index),
                                              [&] { return hook_->run(given, collectives); }));
 }

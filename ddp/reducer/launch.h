@@ -26,13 +26,16 @@ namespace lockstep {
 class BucketLauncher {
  public:
   // All outlive this object. `hook` may be null. `divisor`: what a hook divides by.
+  // `is_first_pass`: as a hook sees it.
   BucketLauncher(std::vector<BucketPayload>& payloads, const Parameters& parameters,
-                 Communicator& communicator, CommunicationHook* hook, int divisor)
+                 Communicator& communicator, CommunicationHook* hook, int divisor,
+                 bool is_first_pass)
       : payloads_(payloads),
         parameters_(parameters),
         communicator_(communicator),
         hook_(hook),
         divisor_(divisor),
+        is_first_pass_(is_first_pass),
         is_ready_(payloads.size(), false),
         is_skipped_(payloads.size(), false) {}
 
@@ -68,6 +71,7 @@ class BucketLauncher {
   Communicator& communicator_;
   CommunicationHook* const hook_;
   const int divisor_;
+  const bool is_first_pass_;
   std::vector<bool> is_ready_;
   std::vector<bool> is_skipped_;
   std::size_t next_ = 0;             // the next bucket to launch

@@ -11,7 +11,7 @@ namespace lockstep {
 
 PassBuckets::PassBuckets(Layout& layout, const Parameters& parameters, BucketOptions options,
                          Communicator& communicator, const ArrivalStreams& streams,
-                         CommunicationHook* hook, int divisor)
+                         CommunicationHook* hook, int divisor, bool is_first_pass)
     : layout_(layout),
       parameters_(parameters),
       options_(options),
@@ -20,7 +20,7 @@ PassBuckets::PassBuckets(Layout& layout, const Parameters& parameters, BucketOpt
       divisor_(divisor),
       divisor_of_dense_(hook != nullptr ? 1 : divisor),
       readiness_(layout.plan),
-      launcher_(layout.payloads, parameters, communicator, hook, divisor),
+      launcher_(layout.payloads, parameters, communicator, hook, divisor, is_first_pass),
       postponed_(layout.plan.size()) {}
 
 void PassBuckets::pack(std::size_t index, GradientArrival arrival) {

@@ -36,10 +36,10 @@ enum class GradientArrival { arrived, unused, missing };
 class PassBuckets {
  public:
   // `streams`: those on which the pass's gradients arrive. `divisor`: what sums are divided by; a
-  // communication `hook`, which may be null, does it itself.
+  // communication `hook`, which may be null, does it itself. `is_first_pass`: as it sees it.
   PassBuckets(Layout& layout, const Parameters& parameters, BucketOptions options,
               Communicator& communicator, const ArrivalStreams& streams, CommunicationHook* hook,
-              int divisor);
+              int divisor, bool is_first_pass);
 
   // No rank needs this bucket in this pass: nothing is sent. Called on all ranks before anything is
   // packed; never for the last one, which carries the flag.

@@ -20,6 +20,11 @@ double whole_number(const Erring& c, int step, int pass, int rank, size_t parame
   return std::pow(c.world.size, c.steps) * static_cast<double>(1 + bits % kLargestFactor);
 }
 
+// Some pass has ended well.
+bool is_between_passes(const Erring& c) {
+  return c.mistake.step % c.steps > 0 && c.lacks.empty();
+}
+
 }  // namespace
 
 std::string name_of(size_t parameter) {
@@ -50,6 +55,7 @@ bool errs(const Erring& c, int step, int rank) {
   if (c.mistake.kind == MistakeKind::late && is_of_all_ranks(c)) return false;
   if (c.mistake.kind == MistakeKind::forward_twice && c.buffer) return false;
   if (c.mistake.kind == MistakeKind::buffer_converted && !sends_buffer(c)) return false;
+  if (c.mistake.kind == MistakeKind::hook_loaded && !is_between_passes(c)) return false;
   return c.mistake.kind != MistakeKind::none && c.mistake.step % c.steps == step &&
          is_among(c.mistake.ranks, rank, c.world.size);
 }
@@ -72,6 +78,7 @@ bool begins_anew(const Erring& c) {
          kind == MistakeKind::converted || kind == MistakeKind::unhooked ||
          kind == MistakeKind::registered || kind == MistakeKind::reported ||
          (kind == MistakeKind::buffer_converted && sends_buffer(c)) ||
+         (kind == MistakeKind::hook_loaded && is_between_passes(c)) ||
          kind == MistakeKind::forward_in_backward;
 }
 

@@ -47,6 +47,8 @@ enum class MistakeKind {
   registered,           // a further parameter, "late", is registered before the forward
   buffer_converted,     // the buffer is, before a forward that sends it
   reported,             // the rank reports a failure before the forward
+  hook_loaded,          // the state of its hook, PowerSGD, is loaded before the forward; not where it
+                        // has not averaged yet
   forward_in_backward,  // its function calls the replica
   forward_twice,        // the forward is made twice, and its first output is dropped: the rank has
                         // left out a backward, and makes one more; without a buffer

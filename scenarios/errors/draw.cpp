@@ -45,6 +45,7 @@ rc::Gen<Mistake> mistakes() {
                                                         {1, MistakeKind::registered},
                                                         {1, MistakeKind::buffer_converted},
                                                         {1, MistakeKind::reported},
+                                                        {1, MistakeKind::hook_loaded},
                                                         {1, MistakeKind::forward_in_backward},
                                                         {6, MistakeKind::forward_twice},
                                                         {3, MistakeKind::skipped},
@@ -114,6 +115,10 @@ rc::Gen<Erring> erring() {
         if (c.mistake.kind == MistakeKind::buffer_converted) {
           c.buffer = c.options.broadcast_buffers = true;
           c.local_passes = 0;
+        }
+        if (c.mistake.kind == MistakeKind::hook_loaded) {
+          c.lacks.clear();
+          c.mistake.step = 1;
         }
         // Peers of a rank that is late wait for it as long as their timeout says.
         if (c.mistake.kind == MistakeKind::late) c.world.injections.clear();

@@ -55,6 +55,7 @@ std::string own_word(const Erring& c, int rank) {
     return "parameter 'late' was registered after the module was wrapped";
   if (kind == MistakeKind::buffer_converted)
     return "buffer 0 was 'count' Long[1] when the module was wrapped and is 'count' Int[1] now";
+  if (kind == MistakeKind::hook_loaded) return "communication hook 'power_sgd, ";
   if (kind == MistakeKind::unhooked)
     return "remove_autograd_hooks() was called; wrap the module again";
   return "parameter '" + name_of(p) + "' was " + word_of(kind);

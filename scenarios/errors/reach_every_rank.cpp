@@ -30,11 +30,12 @@ std::vector<Erring> every_small_one() {
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
       for (const auto kind :
            {throw_in_backward, in_the_loss, dtype, sparse, twice, throw_in_forward, frozen,
-            converted, unhooked, registered, buffer_converted, reported, forward_in_backward,
-            forward_twice, skipped, late})
+            converted, unhooked, registered, buffer_converted, reported, hook_loaded,
+            forward_in_backward, forward_twice, skipped, late})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
-            all.push_back({.world = {.size = world},
+            if (kind != hook_loaded || step > 0)
+              all.push_back({.world = {.size = world},
                            .steps = 3,
                            .mistake = {.kind = kind, .step = step, .parameter = 1, .ranks = ranks},
                            .attempts = {Attempt::local_forward, Attempt::forward, Attempt::check,
@@ -69,7 +70,8 @@ Scenario reach_every_rank() {
       .tags = {"errors", "failures"},
       .must_catch = {"buffers_looked_at_without_their_dtype", "failed_pass_written_back",
                      "first_pass_that_failed_is_learned", "flag_stays_raised",
-                     "longer_of_two_timeouts", "registered_later_unseen",
+                     "longer_of_two_timeouts", "power_sgd_compares_where_it_is_loaded",
+                     "registered_later_unseen",
                      "removed_hooks_go_unnoticed", "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
@@ -96,6 +98,8 @@ Scenario reach_every_rank() {
                   [](const Erring& c) { return is(c, MistakeKind::unhooked); }},
                  {"a buffer that is converted", 0.015,
                   [](const Erring& c) { return is(c, MistakeKind::buffer_converted); }},
+                 {"a hook that is loaded between passes", 0.015,
+                  [](const Erring& c) { return is(c, MistakeKind::hook_loaded); }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"calls after the end", 0.08,
                   [](const Erring& c) {

@@ -35,6 +35,8 @@ WrapOptions options_of(const Erring& c) {
   auto options = c.options;
   if (c.mistake.kind == MistakeKind::late) options.further.timeout_ms = kTimeoutMs;
   if (c.hook) options.hook = HookOptions();
+  if (c.mistake.kind == MistakeKind::hook_loaded)
+    options.hook = HookOptions{.kind = HookKind::power_sgd};
   return options;
 }
 
@@ -194,6 +196,8 @@ class Runner {
   }
 
   void prepare_mistake(int step) {
+    if (c_.mistake.kind == MistakeKind::hook_loaded && is_step_of_end(step))
+      hook_before_ = replica_->save_hook();
     if (!errs(step)) return;
     const auto other = c_.dtype == Dtype::float64 ? at::kFloat : at::kDouble;
     if (c_.mistake.kind == MistakeKind::frozen) mistaken().set_requires_grad(false);
@@ -202,6 +206,7 @@ class Runner {
     if (c_.mistake.kind == MistakeKind::unhooked) replica_->remove_autograd_hooks();
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
     if (c_.mistake.kind == MistakeKind::buffer_converted) model_->convert_buffer(at::kInt);
+    if (c_.mistake.kind == MistakeKind::hook_loaded) replica_->load_hook(hook_before_);
     if (c_.mistake.kind == MistakeKind::dtype) {
       const auto& before = mistaken().grad();
       const auto zeros = torch::zeros_like(mistaken(), torch::requires_grad(false));
@@ -223,6 +228,7 @@ class Runner {
       mistaken().mutable_grad() = at::Tensor();
     if (!is_step_of_end(step) && !pass_ended_training && !ranks_part(c_, step)) return;
     if (errs(step, MistakeKind::frozen)) mistaken().set_requires_grad(true);
+    if (c_.mistake.kind == MistakeKind::hook_loaded) replica_->load_hook(hook_before_);
     if (errs(step, MistakeKind::converted))
       mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
@@ -237,6 +243,7 @@ class Runner {
   const bool host_waits_;
   const std::shared_ptr<Terms> model_;
   const std::unique_ptr<Replica> replica_;
+  std::string hook_before_;  // its state before the step of a mistake
 };
 
 }  // namespace

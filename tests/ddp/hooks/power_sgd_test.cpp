@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <functional>
 #include <sstream>
 
@@ -181,28 +182,84 @@ TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
   EXPECT_EQ(reports, same(2, "reported"));
 }
 
+// The hook as it is now, in an archive.
+std::string saved(const PowerSgd& hook, const Trained& trained) {
+  std::ostringstream bytes;
+  torch::serialize::OutputArchive archive;
+  hook.save(archive, *trained.net);
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+void load(PowerSgd& hook, const Trained& trained, const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  hook.load(archive, *trained.net);
+}
+
 // Its ranks had one state in the pass before.
 TEST(PowerSgd, ThatRanksHaveLoadedFromDifferentSavesIsReportedAfterAPassToo) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto hook = std::make_shared<PowerSgd>(
         PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 1.0});
     Trained trained(group, hook);
-    std::stringstream saves[2];
+    std::string saves[2];
     for (int s = 0; s < 2; ++s) {
       trained.step(s);
-      torch::serialize::OutputArchive saved;
-      hook->save(saved, *trained.net);
-      saved.save_to(saves[s]);
+      saves[s] = saved(*hook, trained);
     }
-    torch::serialize::InputArchive loaded;
-    loaded.load_from(saves[group->getRank()]);
-    hook->load(loaded, *trained.net);
+    load(*hook, trained, saves[group->getRank()]);
+    trained.ddp->update_process_group(group);
     const std::string error = reported([&] { trained.step(2); });
     const bool is_reported =
         error.find("passes so far: 1 on rank 0, 2 on rank 1") != std::string::npos;
     return is_reported ? std::string("reported") : error;
   });
   EXPECT_EQ(reports, same(2, "reported"));
+}
+
+// Its peers average in the pass in which it would compare. All continue with one state in the end.
+TEST(PowerSgd, ThatOneRankAloneHasLoadedAfterAPassEndsTheNextOneOnAllWithASentence) {
+  const auto reports = run_world(3, [](const Group& group) {
+    const auto hook = std::make_shared<PowerSgd>(
+        PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 1.0});
+    Trained trained(group, hook);
+    trained.step(0);
+    const std::string save = saved(*hook, trained);
+    const std::string next = trained.step(1);
+    if (group->getRank() == 2) load(*hook, trained, save);
+    const auto start = std::chrono::steady_clock::now();
+    const std::string error = reported([&] { trained.step(2); });
+    if (error.find("a state of PowerSGD was loaded between two passes") == std::string::npos)
+      return error;
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(10))
+      return std::string("late");
+    load(*hook, trained, save);
+    trained.ddp->update_process_group(group);
+    return std::string(trained.step(1) == next ? "continued" : "other averages");
+  });
+  EXPECT_EQ(reports, same(3, "continued"));
+}
+
+// Its peers have begun the pass for which this rank does not come.
+TEST(PowerSgd, ThatBeganAFailedPassOnSomeRanksContinuesWithOneStateOnAll) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto hook = std::make_shared<PowerSgd>(
+        PowerSgdOptions{.start_power_sgd_iter = 2, .min_compression_rate = 1.0});
+    Trained trained(group, hook);
+    trained.step(0);
+    if (group->getRank() == 1)
+      trained.ddp->report_failure("planted");
+    else if (const auto error = reported([&] { trained.step(1); }); error == "nothing")
+      return error;
+    trained.ddp->update_process_group(group);
+    std::string averages;
+    for (int s = 1; s < 4; ++s) averages += trained.step(s) + "; ";
+    return averages;
+  });
+  EXPECT_EQ(reports, same(2, reports.front()));
+  EXPECT_NE(reports.front().find("; "), std::string::npos) << reports.front();
 }
 
 // A gradient that is not finite is not added to every later one.
@@ -225,7 +282,7 @@ TEST(PowerSgd, KeepsNothingOfAPassThatIsNotFinite) {
 
 TEST(GradBucket, RefusesABufferThatIsNoBufferOfItsSize) {
   const at::Tensor memory = torch::zeros({6});
-  GradBucket bucket(0, true, memory, {memory.narrow(0, 0, 6).view({2, 3})}, {torch::zeros({2, 3})});
+  GradBucket bucket(0, true, true, memory, {memory.narrow(0, 0, 6).view({2, 3})}, {torch::zeros({2, 3})});
   EXPECT_THROW(bucket.set_buffer(torch::zeros({5})), UsageError);
   EXPECT_THROW(bucket.set_buffer(torch::zeros({12}).slice(0, 0, 12, 2)), UsageError);
   EXPECT_THROW(bucket.set_buffer({}), UsageError);
