@@ -26,6 +26,10 @@ constexpr Known kByPattern[] = {
      "no_sync; or the parameter is in no bucket: call the wrapped model, outside no_sync for the "
      "last micro-batch"},
     {"never_averaged", "no averager ran, or its step was left out"},
+    {"wrong_shares_taken",
+     "lengths that were computed for another number of samples: the rest is in no part"},
+    {"outdated_state_given_out",
+     "the state was gathered over the ranks before the update, or before a group was added"},
     {"one_rank_undivided", "one rank's gradients enter the sum before they are divided"},
     {"scaled_not_reduced", "the division ran, and the all_reduce did not, or on a copy"},
     {"average_of_averages",
