@@ -3,9 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <type_traits>
 
 namespace lockstep::reference {
 
@@ -24,30 +28,92 @@ int bits_of(at::ScalarType dtype) {
   }
 }
 
-at::Tensor finite_part(const at::Tensor& values) {
-  return at::where(at::isfinite(values), values, at::zeros_like(values));
+// The numbers of these tensors are few, and a call of LibTorch takes longer than a look at each.
+std::span<const double> numbers_of(const at::Tensor& contiguous) {
+  return {contiguous.const_data_ptr<double>(), static_cast<size_t>(contiguous.numel())};
+}
+
+// Calls `act` with a zero of the type in which numbers are stored.
+template <class Act>
+auto with_stored(at::ScalarType dtype, const Act& act) {
+  switch (dtype) {
+    case at::kDouble:
+      return act(double{});
+    case at::kHalf:
+      return act(at::Half{});
+    case at::kBFloat16:
+      return act(at::BFloat16{});
+    default:
+      return act(float{});
+  }
+}
+
+// The format in which LibTorch computes with such numbers before it rounds.
+template <class Stored>
+using Computed = std::conditional_t<std::is_same_v<Stored, double>, double, float>;
+
+template <class Stored>
+double rounded(Computed<Stored> number) {
+  return static_cast<double>(static_cast<Stored>(number));
 }
 
 bool fits(const at::Tensor& values, at::ScalarType dtype) {
-  const auto finite = finite_part(values);
-  return at::equal(finite.to(dtype).to(at::kDouble), finite);
+  const at::Tensor contiguous = values.contiguous();
+  return with_stored(dtype, [&]<class Stored>(Stored) {
+    return std::ranges::all_of(numbers_of(contiguous), [](double number) {
+      return !std::isfinite(number) ||
+             rounded<Stored>(static_cast<Computed<Stored>>(number)) == number;
+    });
+  });
 }
 
-// Returns the finest bit of each element, as a power of two; 0 for zero. Without its last bit a
-// number's pattern is that of the next smaller multiple of the bit before.
-at::Tensor finest_bits(const at::Tensor& values) {
-  constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
-  const auto sizes = values.abs().contiguous();
-  const auto patterns = sizes.view(at::kLong);
-  const auto without_last = patterns.bitwise_and(patterns - 1).view(at::kDouble);
-  const auto is_power = patterns.bitwise_and(kFraction) == 0;
-  return sizes - at::where(is_power, at::zeros_like(sizes), without_last);
+// The finest bit, as a power of two; 0 for zero. Without its last bit a number's pattern is that of
+// the next smaller multiple of the bit before.
+double finest_bit(double size) {
+  constexpr uint64_t kFraction = (uint64_t{1} << 52) - 1;
+  const auto pattern = std::bit_cast<uint64_t>(size);
+  const bool is_power = (pattern & kFraction) == 0;
+  return is_power ? size : size - std::bit_cast<double>(pattern & (pattern - 1));
 }
 
-// Values, and NaN where there is one on both sides.
-at::Tensor are_alike(const at::Tensor& a, const at::Tensor& b) {
-  return (a == b).logical_or(a.isnan().logical_and(b.isnan()));
+bool are_alike(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
 }
+
+// A gradient scaled for an average; rounded in a known way it is not exact.
+struct Share {
+  double value = 0;
+  bool is_exact = true;
+};
+
+template <class Stored>
+Share share_of(double gradient, int divisor, Scaling scaling) {
+  using Number = Computed<Stored>;
+  const double right = gradient / divisor;
+  const auto narrow = static_cast<Number>(rounded<Stored>(static_cast<Number>(gradient)));
+  const double divided = rounded<Stored>(narrow / static_cast<Number>(divisor));
+  const double multiplied = rounded<Stored>(narrow * static_cast<Number>(1.0 / divisor));
+  return {scaling == Scaling::divided ? divided : multiplied,
+          are_alike(divided, right) && are_alike(multiplied, right)};
+}
+
+// An element of a sum over the ranks: what decides whether its format holds it in any order.
+struct Sum {
+  double value = 0, sizes = 0;
+  double unit = std::numeric_limits<double>::infinity();  // the finest bit of its shares
+  int shares = 0;
+  bool is_exact = true;
+
+  void add(const Share& share) {
+    const double size = std::isfinite(share.value) ? std::abs(share.value) : 0;
+    value += share.value;
+    sizes += size;
+    is_exact = is_exact && share.is_exact;
+    if (size == 0) return;
+    ++shares;
+    unit = std::min(unit, finest_bit(size));
+  }
+};
 
 }  // namespace
 
@@ -83,38 +149,36 @@ void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
   }
 }
 
-Replicas::Share Replicas::share_of(const Rank& rank, size_t p, int divisor) {
-  const auto right = rank.gradients[p] / divisor;
-  const auto narrow = rank.gradients[p].to(stored_[p].dtype);
-  const auto divided = (narrow / divisor).to(at::kDouble);
-  const auto multiplied = (narrow * (1.0 / divisor)).to(at::kDouble);
-  const auto scaling = rank.scaling[p];
-  const auto is_exact = are_alike(divided, right).logical_and(are_alike(multiplied, right));
-  certify(scaling != Scaling::unknown || is_exact.all().item<bool>(),
-          "a gradient divided by a number of ranks needs more bits");
-  return {scaling == Scaling::divided ? divided : multiplied, is_exact};
-}
-
 at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int divisor) {
-  at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum, shares = sum;
-  auto unit = at::full_like(sum, std::numeric_limits<double>::infinity());
-  auto is_exact = at::ones_like(sum, at::kBool);
+  const auto& stored = stored_[p];
+  std::vector<Sum> sums(static_cast<size_t>(stored.value.numel()));
   for (const int rank : ranks) {
     if (!at(rank).gradients[p].defined()) continue;
-    const auto share = share_of(at(rank), p, divisor);
-    const auto size = finite_part(share.value).abs();
-    sum = sum + share.value;
-    sizes = sizes + size;
-    shares = shares + (size != 0);
-    is_exact = is_exact.logical_and(share.is_exact);
-    const auto finest = finest_bits(size);
-    unit = at::where(finest == 0, unit, at::minimum(unit, finest));
+    const at::Tensor contiguous = at(rank).gradients[p].contiguous();
+    const auto gradients = numbers_of(contiguous);
+    const auto scaling = at(rank).scaling[p];
+    bool is_exact = true;
+    with_stored(stored.dtype, [&]<class Stored>(Stored) {
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        const auto share = share_of<Stored>(gradients[i], divisor, scaling);
+        sums[i].add(share);
+        is_exact = is_exact && share.is_exact;
+      }
+    });
+    certify(scaling != Scaling::unknown || is_exact,
+            "a gradient divided by a number of ranks needs more bits");
   }
-  certify(is_exact.logical_or(shares <= 1).all().item<bool>(),
+  certify(std::ranges::all_of(sums,
+                              [](const Sum& sum) { return sum.is_exact || sum.shares <= 1; }),
           "a sum of gradients that were divided by a number of ranks needs more bits");
-  const auto most = unit * std::ldexp(1.0, bits_of(stored_[p].dtype));
-  certify((sizes <= most).all().item<bool>(), "a sum over the ranks needs more bits");
-  return sum;
+  const double units_most = std::ldexp(1.0, bits_of(stored.dtype));
+  certify(std::ranges::all_of(
+              sums, [&](const Sum& sum) { return sum.sizes <= sum.unit * units_most; }),
+          "a sum over the ranks needs more bits");
+  at::Tensor average = at::empty(stored.value.sizes(), at::kDouble);
+  std::ranges::transform(sums, average.mutable_data_ptr<double>(),
+                         [](const Sum& sum) { return sum.value; });
+  return average;
 }
 
 void Replicas::take_part(size_t p, bool takes_part) {

@@ -92,12 +92,8 @@ class Replicas {
     std::vector<bool> was_averaged;
     std::vector<Scaling> scaling;
   };
-  struct Share {
-    at::Tensor value, is_exact;  // by element; rounded in a known way it is not exact
-  };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void certify(bool holds, const char* why_not);
-  Share share_of(const Rank& rank, size_t p, int divisor);
   at::Tensor average_of(size_t p, const std::vector<int>& ranks, int divisor);
   void average_group(const std::vector<int>& group);
 
