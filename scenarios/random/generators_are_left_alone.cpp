@@ -18,7 +18,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace lockstep::scenarios::random_generators_are_left_alone {
 namespace {
@@ -190,23 +189,6 @@ Findings numbers_are_the_ranks_own(const Drawing& c, const History& h) {
   return equal("Each rank must draw the numbers of a generator from which nobody else draws", rows);
 }
 
-// A finding if a rank got parts of shares that it had to refuse.
-Findings wrong_shares_taken(const Drawing& c, const History& h, const Moment& at) {
-  if (sizes_of_parts(c.split, c.length) != kRefused) return {};
-  const auto row = h.row(at, kSizes);
-  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
-    const auto sizes = as_integers(row.by_rank[rank]);
-    if (sizes == kRefused) continue;
-    const auto given = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    return {{"Every rank must refuse shares that are no whole", "wrong_shares_taken",
-             "act " + std::to_string(at.step),
-             "rank " + std::to_string(rank) + " split " + std::to_string(c.length) +
-                 " samples by shares that are no whole, and its parts have " +
-                 std::to_string(given)}};
-  }
-  return {};
-}
-
 Findings splits_are_the_same(const Drawing& c, const History& h) {
   const auto sizes = sizes_of_parts(c.split, c.length);
   const auto order =
@@ -215,7 +197,8 @@ Findings splits_are_the_same(const Drawing& c, const History& h) {
   for (size_t i = 0; i < c.acts.size(); ++i) {
     if (c.acts[i] != Act::split) continue;
     const Moment at{static_cast<int>(i), kAct};
-    if (auto taken = wrong_shares_taken(c, h, at); !taken.empty()) return taken;
+    auto taken = wrong_shares_taken(c.split, c.length, h.row(at, kSizes));
+    if (!taken.empty()) return taken;
     rows.push_back({.row = h.row(at, kSizes), .expected = {int64_values(sizes)}});
     rows.push_back({.row = h.row(at, kParts), .expected = {int64_values(order)}});
   }

@@ -1,11 +1,15 @@
 // Splits of a dataset by shares.
 #pragma once
 
+#include "harness/history/history.h"
+#include "harness/verdict/verdict.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace lockstep::scenarios::random {
@@ -41,6 +45,22 @@ inline std::vector<int64_t> sizes_of_parts(int split, int64_t length) {
   }
   for (size_t part = 0; left > 0; --left, ++part) ++sizes[part];
   return sizes;
+}
+
+// A finding if a rank got parts of shares that it had to refuse.
+inline Findings wrong_shares_taken(int split, int64_t length, const Row& sizes) {
+  if (sizes_of_parts(split, length) != kRefused) return {};
+  for (size_t rank = 0; rank < sizes.by_rank.size(); ++rank) {
+    const auto parts = as_integers(sizes.by_rank[rank]);
+    if (parts == kRefused) continue;
+    const auto given = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+    return {{"Every rank must refuse shares that are no whole", "wrong_shares_taken",
+             "act " + std::to_string(sizes.at.step),
+             "rank " + std::to_string(rank) + " split " + std::to_string(length) +
+                 " samples by shares that are no whole, and its parts have " +
+                 std::to_string(given)}};
+  }
+  return {};
 }
 
 }  // namespace lockstep::scenarios::random
