@@ -1,18 +1,21 @@
 """The parts of the package's metadata that depend on the environment of its build: pyproject.toml asks for it."""
 import pathlib
 import re
-import sysconfig
+import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def series_of_torch() -> str:
     """Such as "2.11": releases of one series have one layout of classes."""
-    file = pathlib.Path(sysconfig.get_path("platlib"), "torch", "version.py")
-    if not file.exists():
-        raise RuntimeError(f"{file.parent} is not there: the package of Lockstep is built against the PyTorch of the environment "
+    # -I: pip builds with a path of its own, which lacks the environment's packages.
+    origin = subprocess.run([sys.executable, "-I", "-c", "import importlib.util; print(importlib.util.find_spec('torch').origin)"],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+    if not origin:
+        raise RuntimeError(f"{sys.executable} finds no PyTorch: the package of Lockstep is built against that of the environment "
                            "which it is for, so install torch there first")
-    return re.search(r"__version__ = '(\d+\.\d+)", file.read_text(encoding="utf-8")).group(1)
+    return re.search(r"__version__ = '(\d+\.\d+)", pathlib.Path(origin).with_name("version.py").read_text(encoding="utf-8")).group(1)
 
 
 def dynamic_metadata(field: str, settings: dict | None = None, *_: object) -> str | list[str]:

@@ -147,16 +147,18 @@ bool updates_by_itself(const RecordedRun& run) {
   });
 }
 
-// True if a backward was recorded, and no model that a program may change itself is watched.
-bool should_update(const RecordedRun& run) {
+// Why a run may have no optimizer's update; empty if it should have one.
+std::string why_no_update(const RecordedRun& run) {
   bool any_backward = false;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       any_backward = any_backward || record.at.phase == "backward";
       if (const auto* model = model_in(record); model && model->text("wrapper") == "watched")
-        return false;
+        return "updates are those of PyTorch's optimizers, not what a program changes itself";
     }
-  return any_backward;
+  return any_backward ? ""
+                      : "a program may change parameters itself, by evolution strategies say: "
+                        "lockstep_recorder.watch(model) names them";
 }
 
 // DistributedDataParallel's exception of a forward after a backward that it could not finish.
@@ -278,11 +280,9 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
          "compared as each forward finds them"});
   else if (updates == 0 && all_returned(run)) {
     auto details = how_ranks_ended(run);
-    judgement.is_certain = should_update(run);
-    if (!judgement.is_certain)
-      details.push_back(
-          "a program may change parameters itself, by evolution strategies say: "
-          "lockstep_recorder.watch(model) names them");
+    const auto why = why_no_update(run);
+    judgement.is_certain = why.empty();
+    if (!why.empty()) details.push_back(why);
     judgement.findings.push_back({"", "vacuous", "", "no rank recorded an update", details});
   }
   if (!judgement.findings.empty()) return judgement;
