@@ -32,6 +32,11 @@ function(lockstep_import_torch folder problem)
                              "${folder}/include" "${folder}/include/torch/csrc/api/include")
   target_link_libraries(LibTorch::cpu INTERFACE LibTorch::torch_cpu LibTorch::c10)
   target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined)
+  # PyTorch's own builds hold Gloo, which LibTorch's headers call; Debian's is linked with Debian's.
+  execute_process(COMMAND "${CMAKE_READELF}" -d "${folder}/lib/libtorch_cpu.so" OUTPUT_VARIABLE libraries ERROR_QUIET)
+  if(libraries MATCHES "\\[libgloo\\.so")
+    target_link_libraries(LibTorch::cpu INTERFACE gloo)
+  endif()
 
   # Nothing refers to it by name: its initialisers tell LibTorch of CUDA.
   if(EXISTS "${folder}/lib/libtorch_cuda.so")

@@ -86,19 +86,35 @@ def missing(rank: int, ends: list[RankEnd]) -> list[int]:
             ends[other].progress.get("groups", {}).get(group, -1) < mine.get("number", -1)]
 
 
+def waits(end: RankEnd) -> bool:
+    return end.is_open() and end.progress.get("state") == "waits"
+
+
+def beside(end: RankEnd, ends: list[RankEnd]) -> list[RankEnd]:
+    """The ranks whose last collective is the one of this number of this group, whatever it is on each."""
+    mine = end.progress
+    return [each for each in ends if "number" in mine and all(each.progress.get(key) == mine[key] for key in ("group", "number"))]
+
+
+def is_crossed(ends: list[RankEnd]) -> bool:
+    """Whether all ranks of a group have come to its collective of one number, one waits there, and it is not the same on all."""
+    return any(waits(end) and len(found := beside(end, ends)) == len(ranks_of(end.progress.get("group", "world"), len(ends))) and
+               all(waits(each) or not each.is_open() for each in found) and len({each.progress["op"] for each in found}) > 1 for end in ends)
+
+
 def is_stuck(ends: list[RankEnd]) -> bool:
-    """Whether a rank failed, or one waits for a rank that has ended: the test cannot pass any more."""
+    """Whether a rank failed, or one waits for a rank that has ended or does something else: the test cannot pass any more."""
     for rank, end in enumerate(ends):
         if end.status is not None or end.outcome is not None and end.outcome.kind == "failed":
             return True
-        if end.is_open() and end.progress.get("state") == "waits" and any(not ends[other].is_open() for other in missing(rank, ends)):
+        if waits(end) and any(not ends[other].is_open() for other in missing(rank, ends)):
             return True
-    return False
+    return is_crossed(ends)
 
 
 def patience(ends: list[RankEnd], most: float) -> float:
     """The seconds after which the last of the waiting ranks is ended by a timeout of its group that is shorter than the test's."""
-    timeouts = [end.progress.get("timeout", most) for end in ends if end.is_open() and end.progress.get("state") == "waits"]
+    timeouts = [end.progress.get("timeout", most) for end in ends if waits(end)]
     return max((seconds for seconds in timeouts if seconds < most), default=0.0)
 
 
@@ -142,22 +158,27 @@ def first_line(text: str, most: int = 160) -> str:
 
 def state_of(rank: int, ends: list[RankEnd]) -> str:
     end, last = ends[rank], ends[rank].progress
+    others = {(each.progress["op"], each.progress["of"]) for each in beside(end, ends)}
     if end.outcome is not None:
-        return end.outcome.kind + (f": {first_line(end.outcome.line)}" if end.outcome.line else "")
+        last_of_all = f"; its last collective is {what_of(last, others)}" if len(others) > 1 and any(map(waits, beside(end, ends))) else ""
+        return end.outcome.kind + (f": {first_line(end.outcome.line)}" if end.outcome.line else "") + last_of_all
     runs = "runs" if end.status is None else died_of(end.status)
     if not last.get("op"):
         return f"{runs}, and has issued no collective"
-    place = f" at {last['at']}" if last.get("at") else ""
-    group = last["group"] if last["group"] != "world" else "the world"
     if "peer" in last:
-        return f"{'waits in' if last['state'] == 'waits' and end.is_open() else f'{runs}; its last was'} {last['op']} with rank {last['peer']}{place}"
-    others = [each for end in ends if (each := end.progress).get("number") == last["number"] and each["group"] == last["group"]]
-    size = f" of {last['of']}" if len({(each["op"], each["of"]) for each in others}) > 1 else ""
-    what = f"{last['op']}{size}, number {last['number'] + 1} of {group}{place}"
-    if last["state"] != "waits" or not end.is_open():
+        place = f" at {last['at']}" if last.get("at") else ""
+        return f"{'waits in' if waits(end) else f'{runs}; its last was'} {last['op']} with rank {last['peer']}{place}"
+    what = what_of(last, others)
+    if not waits(end):
         return f"{runs}; its last collective is {what}"
     absent = missing(rank, ends)
     return f"waits in {what}" + (f", to which {ranks_in_words(absent)} did not come" if absent else "")
+
+
+def what_of(last: dict[str, Any], others: set[tuple[str, str]]) -> str:
+    """A rank's last collective, with its size where that of another rank is another one."""
+    place, size = f" at {last['at']}" if last.get("at") else "", f" of {last['of']}" if len(others) > 1 else ""
+    return f"{last['op']}{size}, number {last['number'] + 1} of {last['group'] if last['group'] != 'world' else 'the world'}{place}"
 
 
 def ranks_in_words(ranks: list[int]) -> str:
@@ -201,8 +222,8 @@ def judge(ends: list[RankEnd]) -> Verdict:
     elif hung:
         first = ends[hung[0]]
         ended = [rank for rank in range(count) if rank not in hung]
-        verdict.sentence = (f"{ranks_in_words(hung)} of {count} did not end " +
-                            (f"within {first.seconds:g} s of {ranks_in_words(ended)}" if is_stuck(ends) else f"within {first.seconds:g} s"))
+        verdict.sentence = f"{ranks_in_words(hung)} of {count} did not end within {first.seconds:g} s" + (
+            "; the ranks have issued different collectives" if is_crossed(ends) else f" of {ranks_in_words(ended)}" if is_stuck(ends) else "")
     elif len(kinds) > 1:
         verdict.sentence = "the ranks disagree on whether this test " + next(text for kind, text in DISAGREEMENTS.items() if kind in kinds)
     else:

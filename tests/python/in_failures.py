@@ -182,9 +182,47 @@ def test_driver():
 def test_pipe():
     sys.kept = os.pipe()
 """
+# Ranks that all come to the first collective, which is not the same on all.
+CROSSED = """
+import torch, torch.distributed as dist
+import lockstep
+
+@lockstep.world(3)
+def test_orders(rank):
+    dist.broadcast(torch.ones(3), 0) if rank == 2 else dist.all_reduce(torch.ones(3))
+
+@lockstep.world(2)
+def test_root(rank):
+    dist.all_reduce(torch.ones(2)) if rank else dist.broadcast(torch.ones(3), 0)
+
+@lockstep.world(2, timeout=3)
+def test_sizes(rank): dist.all_reduce(torch.ones(3 + rank))
+
+@lockstep.world(2)
+def test_late(rank):
+    import time
+    time.sleep(2 * rank)
+    dist.all_to_all_single(torch.zeros(4 - rank), torch.ones(3 + rank), [1, 3] if rank == 0 else [2, 1], [1, 2] if rank == 0 else [3, 1])
+"""
+SAYS_CROSSED = {  # test_late passes: its collective is one of two sizes, to which one rank comes late.
+    "test_orders[world3]": "ranks 0, 1, 2 of 3 did not end within 1 s; the ranks have issued different collectives[^^]*"
+                           "rank 1: waits in allreduce of 3 float32, number 1 of the world at .*\nrank 2: waits in broadcast of 3 float32, number 1",
+    "test_root[world2]": "of 2 did not end within 1 s; the ranks have issued different collectives[^^]*rank 0: .* broadcast of 3 float32, number 1 of the world",
+    "test_sizes[world2]": "did not end within 3 s\n[^^]*rank \\d: passed; its last collective is allreduce of \\d float32, number 1 of the world at "
+                          ".*[^^]*rank \\d: waits in allreduce of \\d float32|ranks 0, 1 of 2 did not end within 3 s\n[^^]*allreduce of 4 float32",
+}
 
 
 class Failures(project.Project):
+    def test_ranks_in_different_collectives_are_told_at_once(self):
+        self.write("test_crossed.py", CROSSED)
+        for tier in "cold", "warm":
+            with self.subTest(tier=tier):
+                _, said, results = self.pytest("--lockstep-tier", tier)
+                self.assertEqual({name for name, (kind, _) in results.items() if kind == "failure"}, set(SAYS_CROSSED), said)
+                for name, says in SAYS_CROSSED.items():
+                    self.assert_says(results[name][1], says)
+
     def test_what_a_rank_alone_knows_fails_its_test(self):
         self.write("conftest.py", CONFTEST)
         self.write("test_failures.py", TESTS)
