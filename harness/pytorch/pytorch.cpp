@@ -36,7 +36,9 @@ std::string libtorch_of_this_process() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const auto path = line.find('/');
-    if (path != std::string::npos && line.ends_with("/libtorch_cpu.so")) return line.substr(path);
+    // Debian's has its version behind the name.
+    if (path != std::string::npos && line.find("/libtorch_cpu.so", path) != std::string::npos)
+      return line.substr(path);
   }
   return "";
 }

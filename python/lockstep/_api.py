@@ -1,8 +1,9 @@
 """Worlds for tests: the decorator of pytest's tests, and a function for all others."""
 from __future__ import annotations
 
+import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,10 +22,19 @@ def tier_named(name: str) -> str:
     raise ValueError(f"there is no tier {name!r}; the tiers are {', '.join(TIERS)}")
 
 
-def checked_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    if not sizes or not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ValueError(f"lockstep.world{sizes} needs the sizes of one or more worlds, such as lockstep.world(2, 3)")
-    return sizes
+def check_sizes(sizes: Any) -> None:
+    if not isinstance(sizes, Sequence) or not sizes or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise ValueError(f"worlds are one or more numbers of ranks, such as (2, 3), not {sizes!r}")
+
+
+def check_timeout(seconds: Any) -> None:
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise ValueError(f"a timeout is a number of seconds above 0, not {seconds!r}")
+
+
+def name_of(function: Any) -> str:
+    """A partial function or an object that is called has that of its class."""
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
 def world(*sizes: int, tier: str | None = None, timeout: float | None = None) -> pytest.MarkDecorator:
@@ -35,9 +45,11 @@ def world(*sizes: int, tier: str | None = None, timeout: float | None = None) ->
     timeout: seconds after which a test that has not ended fails.
     """
     import pytest
-    checked_sizes(sizes)
+    check_sizes(sizes)
     if tier is not None:
         tier_named(tier)
+    if timeout is not None:
+        check_timeout(timeout)
     return pytest.mark.lockstep_world(*sizes, tier=tier, timeout=timeout)
 
 
@@ -53,8 +65,11 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     from ._processes import Capture
     from ._rank import Task, no_report
     tier_named(tier)
-    checked_sizes((size,))
-    task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
+    check_sizes((size,))
+    check_timeout(timeout)
+    if not callable(function):
+        raise TypeError(f"run_world calls a function of the rank, and {function!r} is none")
+    task = Task(name_of(function), keeps_warnings=False)
     if tier != "cold" and (sent := pickled((function, args), tier)):
         verdict = _worlds.run_kept(tier, size, task, sent, timeout)
     else:

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from . import _calls
-from ._api import TIMEOUT_SECONDS, checked_sizes, with_notes
+from ._api import TIMEOUT_SECONDS, check_sizes, check_timeout, name_of, with_notes
 from ._judging import PROGRAM, judge
 from ._processes import Capture, Process
 from ._rank import Task, no_report
@@ -58,9 +58,14 @@ def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str]
     timeout: of each run, in seconds.
     """
     __tracebackhide__ = True
-    checked_sizes(tuple(worlds))
-    if steps < 1:
-        raise ValueError(f"{steps} steps are none to compare")
+    check_sizes(worlds)
+    check_timeout(timeout)
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"{steps!r} steps are none to compare")
+    if not callable(train) and not (isinstance(train, (str, os.PathLike)) and os.path.isfile(train)):
+        raise ValueError(f"{train!r} is neither a function of a context nor a program's file")
+    if callable(train) and (arguments or batch_size):
+        raise ValueError("arguments and batch_size are those of a program, and a function has none")
     run = run_of_function(train, steps, timeout) if callable(train) else run_of_program(os.fspath(train), arguments, batch_size, worlds, timeout)
     with tempfile.TemporaryDirectory(prefix="lockstep-parity-") as folder:
         one = os.path.join(folder, "one")
@@ -78,7 +83,7 @@ def same_as_one_process(train: Callable[[Context], Any] | str | os.PathLike[str]
 def run_of_function(train: Callable[[Context], Any], steps: int, timeout: float) -> Run:
     def run(size: int, recording: _calls.Recording) -> None:
         # One name, and so one seed, in all runs.
-        task = Task(f"{train.__module__}.{train.__qualname__}", recording, keeps_warnings=False, seeds_alike=True)
+        task = Task(name_of(train), recording, keeps_warnings=False, seeds_alike=True)
 
         def body(rank: int) -> None:
             train(Context(rank, size, steps))

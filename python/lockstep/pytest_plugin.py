@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
             _launched_tests.prepare(config)
         else:
             _api.tier_named(asked(config, "tier"))
-        float(asked(config, "timeout"))
+        _api.check_timeout(float(asked(config, "timeout")))
     except ValueError as error:
         raise pytest.UsageError(f"lockstep: {error}") from None
     folder = config.getoption("lockstep_record")

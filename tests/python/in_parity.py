@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import project
+import unittests
 
 TRAININGS = """
 import sys, traceback
@@ -151,108 +152,6 @@ WRONG = {
     "updated_by_hand": ["training in a world of 2 is not known to be the same", "updates are those of PyTorch's optimizers"],
     "indivisible": ["a global batch of 6 cannot be divided over 4 ranks alike"],
 }
-WITHOUT_PYTEST = """
-import os, signal, sys, time, unittest
-import torch, torch.distributed as dist
-import lockstep
-from torch.nn.parallel import DistributedDataParallel
-
-def total(rank, add=0):
-    value = torch.tensor([rank + add])
-    dist.all_reduce(value)
-    return rank, value.item()
-
-def throws(rank):
-    if rank == 1:
-        raise KeyError("planted")
-    dist.barrier()
-
-def dies(rank):
-    os.kill(os.getpid(), signal.SIGKILL * (rank == 2))
-    dist.barrier()
-
-def hangs(rank):
-    time.sleep(1000 * rank)
-
-def skips(rank):
-    raise unittest.SkipTest("not here")
-
-def unsendable(rank):
-    return lambda: rank
-
-def pid(rank):
-    return os.getpid()
-
-class Worlds(unittest.TestCase):
-    tier = "cold"
-
-    def run_world(self, function, size, *args, **more):
-        return lockstep.run_world(function, size, *args, tier=self.tier, **more)
-
-    def test_values(self):
-        self.assertEqual(self.run_world(total, 3), [(0, 3), (1, 3), (2, 3)])
-        self.assertEqual(self.run_world(total, 2, 5), [(0, 11), (1, 11)])
-
-    def test_throws(self):
-        with self.assertRaisesRegex(KeyError, "planted") as caught:
-            self.run_world(throws, 3)
-        notes = "\\n".join(caught.exception.__notes__)
-        for text in "rank 1 of 3 failed", "rank 0: waits in barrier", "line 14, in throws", "rank 2's stack", "in throws":
-            self.assertIn(text, notes)
-
-    def test_dies(self):
-        with self.assertRaisesRegex(lockstep.WorldError, "rank 2 of 3 died by SIGKILL"):
-            self.run_world(dies, 3)
-        self.test_values()
-
-    def test_hangs(self):
-        with self.assertRaisesRegex(lockstep.WorldError, "rank 1 of 2 did not end within 3 s"):
-            self.run_world(hangs, 2, timeout=3)
-
-    def test_skips(self):
-        with self.assertRaisesRegex(unittest.SkipTest, "not here"):
-            self.run_world(skips, 2)
-
-    def test_unsendable(self):
-        with self.assertRaisesRegex(Exception, "pickle"):
-            self.run_world(unsendable, 2)
-
-class Kept(Worlds):
-    tier = "warm"
-
-    def test_ranks_are_kept(self):
-        self.assertEqual(self.run_world(pid, 2), self.run_world(pid, 2))
-
-class Simulated(Worlds):
-    tier = "sim"
-
-    def test_a_local_function(self):
-        add = 4
-        self.assertEqual(self.run_world(lambda rank: total(rank, add), 2), [(0, 9), (1, 9)])
-
-    def test_too_many(self):
-        with self.assertRaisesRegex(ValueError, "at most 1,024 ranks, not 2,000"):
-            self.run_world(total, 2000)
-
-    def test_throws(self):
-        with self.assertRaisesRegex(KeyError, "planted") as caught:
-            self.run_world(throws, 3)
-        for text in "rank 1 of 3 failed", "rank 0: failed: RuntimeError: rank 1 never came to collective #0", "line 14, in throws":
-            self.assertIn(text, "\\n".join(caught.exception.__notes__))
-
-    def test_hangs(self):
-        with self.assertRaisesRegex(lockstep.WorldError, "rank 1 of 2 did not end within 3 s, and the others wait"):
-            self.run_world(hangs, 2, timeout=3)
-
-class Refused(unittest.TestCase):
-    def test_refused(self):
-        for given, text in ((total, 0), "sizes of one or more worlds"), ((total, 2), "the tier launched is one of a whole run of pytest"):
-            with self.assertRaisesRegex(ValueError, text):
-                lockstep.run_world(*given, tier="launched" if "launched" in text else "cold")
-
-if __name__ == "__main__":
-    unittest.main()
-"""
 
 
 class Parity(project.Project):
@@ -274,10 +173,10 @@ class Parity(project.Project):
 
 class WithoutPytest(project.Project):
     def test_worlds_of_unittest(self):
-        self.write("worlds.py", WITHOUT_PYTEST)
+        self.write("worlds.py", unittests.WITHOUT_PYTEST)
         status, said = self.run_python("worlds.py")
         self.assertEqual(status, 0, said)
-        self.assert_says(said, "Ran 22 tests")
+        self.assert_says(said, "Ran 24 tests")
         self.assert_nothing_is_left()
 
     def test_the_package_is_light(self):

@@ -5,11 +5,15 @@ usage: in_pytest.py PYTHON [TEST ...]     PYTHON is of an environment that has t
 """
 
 import os
+import re
 import sys
 import unittest
 
 import files
 import project
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
 
 class Pytest(project.Project):
     def test_fixtures_and_arguments_are_those_of_pytest(self):
@@ -62,7 +66,8 @@ class Pytest(project.Project):
                 (["--lockstep-tier", "launched"], None, "the tier launched needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"),
                 (["--lockstep-record", "test_refused.py"], None, "test_refused.py is no folder; without one, the option comes behind"),
                 (["--lockstep-tier", "hot"], None, "there is no tier 'hot'; the tiers are cold, warm, sim"),
-                ([], "import lockstep\n@lockstep.world()\ndef test(): pass\n", "needs the sizes of one or more worlds"),
+                ([], "import lockstep\n@lockstep.world()\ndef test(): pass\n", r"worlds are one or more numbers of ranks, such as \(2, 3\), not \(\)"),
+                (["--lockstep-timeout", "-1"], "", "lockstep: a timeout is a number of seconds above 0, not -1.0"),
                 ([], "import lockstep, torch.distributed as d\nd.init_process_group('gloo', rank=0, world_size=1, store=d.HashStore())\n"
                      "@lockstep.world(2)\ndef test(): pass\n", "torch.distributed is initialised in the process of the tests")):
             if text:
@@ -145,9 +150,29 @@ class Pytest(project.Project):
         self.assertEqual(status, 0, said)
 
 
+def comparable(text):
+    """Without what differs from machine to machine and from run to run: addresses, times, folders, and where columns of numbers begin."""
+    text = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?e-\d+|-?\d+\.\d{2,}|in \d+\.\d+s", "0", text)
+    return re.sub(r" +", " ", re.sub(r'File "[^"]*/', 'File "', re.sub(r"=+", "=", text)))
+
+
+class Page(project.Project):
+    def test_the_first_ten_minutes_print_what_the_page_says(self):
+        with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+            section = file.read().split("## Ten minutes to the first test")[1].split("\n## ")[0]
+        named = re.findall(r"(?s)In `(test_\w+\.py)`:\n\n```python\n(.*?)```.*?\n```\n(.*?)```", section)
+        self.assertEqual([name for name, _, _ in named], ["test_average.py", "test_stop.py", "test_train.py"])
+        for name, code, _ in named:
+            self.write(name, code)
+        for name, _, printed in named:
+            _, said = self.run_python("-m", "pytest", "-p", "no:cacheprovider", name)
+            for part in printed.split("...\n"):
+                self.assertIn(comparable(part), comparable(said))
+
+
 class Example(project.Project):
     def test_the_example_holds_and_fails_where_its_average_is_a_sum(self):
-        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "pytest")
+        example = os.path.join(ROOT, "examples", "pytest")
         for name in "averaging.py", "test_averaging.py", "pytest.ini":
             with open(os.path.join(example, name), encoding="utf-8") as file:
                 self.write(name, file.read())

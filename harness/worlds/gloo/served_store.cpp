@@ -17,6 +17,7 @@ ServedStore::ServedStore(const std::string& address, const ListeningSocket& list
   options.isServer = true;
   options.port = static_cast<uint16_t>(listener.port);
   options.waitWorkers = false;
+  options.useLibUV = false;  // Debian's LibTorch has none.
   // The store closes the descriptor it receives.
   options.masterListenFd = checked(fcntl(listener.socket.number(), F_DUPFD_CLOEXEC, 0), "a socket");
   store_ = std::make_unique<Store>(Store{c10::make_intrusive<c10d::TCPStore>(address, options)});
