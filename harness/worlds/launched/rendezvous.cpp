@@ -56,7 +56,6 @@ c10d::TCPStoreOptions options_for(int port, Milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.waitWorkers = false;
-  options.useLibUV = false;  // Debian's LibTorch has none.
   options.timeout = timeout;
   return options;
 }
