@@ -10,21 +10,6 @@ struct ServedStore::Store {
   c10::intrusive_ptr<c10d::TCPStore> is;
 };
 
-namespace {
-
-c10::intrusive_ptr<c10d::TCPStore> served(const std::string& address,
-                                          c10d::TCPStoreOptions options) {
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(address, options);
-  } catch (const c10::Error& error) {
-    if (std::string(error.what()).find("without libuv") == std::string::npos) throw;
-    options.useLibUV = false;  // Debian's LibTorch has none.
-    return c10::make_intrusive<c10d::TCPStore>(address, options);
-  }
-}
-
-}  // namespace
-
 ServedStore::ServedStore(const std::string& address, const ListeningSocket& listener)
     : port_(listener.port) {
   ask_for_no_names();
@@ -34,7 +19,7 @@ ServedStore::ServedStore(const std::string& address, const ListeningSocket& list
   options.waitWorkers = false;
   // The store closes the descriptor it receives.
   options.masterListenFd = checked(fcntl(listener.socket.number(), F_DUPFD_CLOEXEC, 0), "a socket");
-  store_ = std::make_unique<Store>(Store{served(address, options)});
+  store_ = std::make_unique<Store>(Store{c10::make_intrusive<c10d::TCPStore>(address, options)});
 }
 
 ServedStore::~ServedStore() = default;
