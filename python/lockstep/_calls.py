@@ -220,7 +220,10 @@ def begin(recorder: RankRecorder) -> None:
 
 
 def end(why: str) -> None:
-    _state.recorder.history.end("threw" if why else "returned", why)
+    recorder = _state.recorder
+    recorder.history.end("threw" if why else "returned", why)
+    if recorder.is_recording:
+        os.close(recorder.history.file)  # Which a kept rank would be said to have left behind.
 
 
 def collectives() -> list[Collective]:

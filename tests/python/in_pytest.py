@@ -139,6 +139,7 @@ class Pytest(project.Project):
                                  {"test_right[world2]": "passed", "test_wrong[world2]": "failure", "test_no_training[world2]": "passed",
                                   "test_unjudged[world2]": "passed", "test_throws[world2]": "failure"}, said)
                 self.assert_says(results["test_wrong[world2]"][1], "lockstep judge. says", "parameters.are_the_same", "parameters of model 0")
+                self.assertNotRegex(said, "left behind.*history")
                 self.assert_says(said, "not judged: no rank made an update")
                 self.assert_says(said, "judge call", "not judged: the parameters are divided")
                 self.assert_says(results["test_throws[world2]"][1], "rank 1: ValueError: planted")
