@@ -84,9 +84,9 @@ def until_it_throws(steps):
     global wrong
     try:
         yield from steps
-    except RuntimeError as error:
+    except Exception as error:
         wrong += 1
-        print(f"rank {rank} threw: {error}   <-- one process does not", flush=True)
+        print(f"rank {rank} threw {type(error).__name__}: {error}   <-- one process does not", flush=True)
 
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=20))

@@ -1,5 +1,4 @@
-// A backward that runs nothing a synchronised forward recorded is local, on whichever ranks it
-// runs.
+// A backward of nothing that a synchronised forward recorded is local, on whichever ranks it runs.
 //
 // Programs use the bare module beside the wrapped one: an evaluation with gradients, a gradient
 // penalty, a probe, a term of the parameters alone; often on rank 0 only. A subject that takes such
@@ -276,9 +275,8 @@ Scenario bare_passes_are_local() {
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.4",
       .not_covered = "worlds that are no powers of two",
-      .usual_mistake =
-          "a backward of model.module between DDP's forward and its backward is averaged in its "
-          "place: run it before the forward, or add both losses and call backward() once.",
+      .usual_mistake = "DDP averages a backward of model.module in place of its own forward's: run "
+                       "it before the forward, or add the losses and call backward() once.",
       .tags = {"accumulation"},
       .must_catch = {"bare_pass_taken_for_the_last_forwards"},
       .draws = 60,
