@@ -164,6 +164,15 @@ Finding finding(const std::string& rule, const Row& row, const FindingPlace& whe
           .cause = diagnosis.cause};
 }
 
+// True if a row of numbers that are not all zero is right.
+bool any_is_right(const std::vector<Difference>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Difference& is) {
+    if (!wrong_ranks(is).empty()) return false;
+    const auto values = as_doubles(is.expected.front());
+    return std::any_of(values.begin(), values.end(), [](double value) { return value != 0; });
+  });
+}
+
 Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
                 std::vector<Explanations> explanations) {
   const Difference& is = rows[first];
@@ -173,6 +182,10 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
       explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
   auto diagnosis = explained(rows, first, explanations);
   if (!diagnosis) diagnosis = diagnose(is, {}, rows);
+  if (diagnosis->pattern == "not_reduced" && diagnosis->cause.empty() && any_is_right(rows))
+    diagnosis->cause =
+        "the parameter is in no bucket, or its bucket was not sent: compare the parameters of the "
+        "buckets with model.parameters()";
   auto details = divergence(rows, first);
   details += note(is, *diagnosis);
   return finding(rule, is.row,

@@ -77,7 +77,8 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
   if (world == 1) return {"value_differs", "it differs from the reference", kWhichRanks};
   if (!all_alike(is.row.by_rank) && all_alike(is.expected) && average_is_right(is))
     return {"average_not_taken",
-            "the average of what the ranks hold is right: each holds its own, and it was not taken",
+            "right is the average of what the ranks hold now: it was not taken, or of another "
+            "backward",
             kRelation};
   if (!all_alike(is.row.by_rank))
     return {"every_rank_differs", "no rank holds the reference's value", kWhichRanks};

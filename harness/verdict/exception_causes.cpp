@@ -42,8 +42,8 @@ constexpr KnownException kByException[] = {
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
     {"was ended by SIGABRT",
-     "an uncaught C++ exception (collectives whose sizes differ, a timeout of NCCL's watchdog), or "
-     "a corrupt heap: read the last lines that the rank wrote"},
+     "an uncaught C++ exception (collectives whose sizes differ, NCCL's watchdog), abort() or a "
+     "corrupt heap: read the stack and the rank's log"},
     {"was ended by SIGSEGV",
      "native code used memory that is freed or is not its own: read the stack"},
     {"was ended by SIGKILL",
@@ -62,10 +62,7 @@ std::string usual_cause_of_exception(const std::string& what) {
 std::string backend_limit(const Collective& one) {
   const auto dtype = value_of_word<Dtype>(one.dtype);
   if (!dtype || gloo_carries(*dtype, one.op)) return "";
-  return "Gloo's " + one.op + " carries no " + one.dtype +
-         (one.op == "broadcast" ? ": make the buffer another dtype, or leave it out "
-                                  "(_set_params_and_buffers_to_ignore_for_model)"
-                                : ": send another dtype");
+  return "Gloo's " + one.op + " carries no " + one.dtype + ": take another dtype for what is sent";
 }
 
 }  // namespace lockstep

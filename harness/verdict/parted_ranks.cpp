@@ -92,7 +92,9 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
            "different parameters: send zeros for the others; or a collective under a condition "
            "that "
            "differs by rank";
-  return "a collective under a condition that differs by rank (`if rank == 0`)";
+  return "ranks have unequal numbers of batches (use Join, or drop_last=True), or a collective "
+         "stands "
+         "under a condition that differs by rank (`if rank == 0`)";
 }
 
 }  // namespace

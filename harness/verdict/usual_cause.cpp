@@ -70,9 +70,9 @@ constexpr Known kByPattern[] = {
      "gradients that added up inside no_sync are left out of the last backward's average"},
     {"last_micro_batch_left_out", "the last backward of a window runs inside no_sync, too"},
     {"reduced_inside_no_sync",
-     "no_sync was entered after this forward, or the wrapper ignores it; or a later forward "
-     "outside no_sync prepared the averaging, and this backward took it: run each backward before "
-     "the next forward"},
+     "the loop never enters no_sync(), enters it after the forward, or the wrapper ignores it; or "
+     "a later forward outside no_sync prepared the averaging that this backward took: run forward "
+     "and backward inside no_sync(), before the next forward"},
     {"reduced_a_bare_pass",
      "the last forward outside no_sync prepared the averaging, and a backward of model.module took "
      "it; or the wrapper averages after every backward: run the backward of that forward first"},
@@ -177,6 +177,8 @@ constexpr Known kByPattern[] = {
      "broadcasts the order of buckets (unless find_unused_parameters=True without static_graph), "
      "and the first forward after a training step broadcasts buffers: ranks with unequal numbers "
      "of batches hang there: evaluate ddp.module"},
+    {"inputs_seen_again",
+     "itertools.cycle(), or a loader that starts again: end the loop, and train inside Join"},
     {"sent_otherwise", "gradients that DDP has averaged already are all-reduced again"},
     {"launched_at_the_end",
      "buckets are filled in the order of the forward, or sent after backward()"},

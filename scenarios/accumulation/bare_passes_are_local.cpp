@@ -206,7 +206,7 @@ Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
       rows.push_back(after_backward(
           h.row({backward.step, backward.phase}, "weight"), held, backward.bare == nullptr,
           {"reduced_a_bare_pass",
-           "the average, though the pass ran nothing of a synchronised forward"}));
+           "a backward of model.module was averaged; each rank must keep its own gradient"}));
   }
   return equal(
       "A backward must be reduced if it runs what a synchronised forward recorded, and only then",

@@ -12,7 +12,7 @@
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
-#include "harness/verdict/trace.h"
+#include "harness/verdict/numbers.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/labels.h"
@@ -183,23 +183,28 @@ void program(const Joined& c, RankContext& here) {
   }
 }
 
+// Ranks without an input in a step have no value there, so that the others do not stand out.
+Explanation every_rank_with_an_input(const Joined& c, int step) {
+  std::vector<size_t> with;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (has_input(c, step, rank)) with.push_back(static_cast<size_t>(rank));
+  return [with](const Difference& is) -> std::optional<Diagnosis> {
+    if (with.size() == is.expected.size() || wrong_ranks(is) != with) return {};
+    return Diagnosis{with.size() == 1 ? "one_rank_differs" : "some_ranks_differ",
+                     "wrong on every rank that has an input in this step; others have no value",
+                     Specificity::which_ranks};
+  };
+}
+
 Findings equals_one_process(const Joined& c, const History& h) {
   std::vector<Comparison> rows;
   for (int step = 0; step <= joined_steps(c); ++step)
     for (size_t p = 0; p < parameter_count(c); ++p)
-      rows.push_back({.row = h.row({step, kUpdated}, name_of(p)),
-                      .expected = h.row({step, kUpdated}, of_one(p)).by_rank});
-  auto findings = equal("A sharded optimizer in a join must leave what one process leaves", rows);
-  for (auto& finding : findings) {
-    std::vector<int> without;
-    for (int rank = 0; finding.where.at && rank < c.world.size; ++rank)
-      if (!has_input(c, finding.where.at->step, rank)) without.push_back(rank);
-    if (!without.empty())
-      finding.details.push_back(
-          "note: without an input in this step, and so without a value here: " +
-          ranks_text(without) + "; its part of the optimizer steps all the same");
-  }
-  return findings;
+      rows.push_back(
+          {.row = h.row({step, kUpdated}, name_of(p)),
+           .expected = h.row({step, kUpdated}, of_one(p)).by_rank,
+           .explanations = [c, step] { return Explanations{every_rank_with_an_input(c, step)}; }});
+  return equal("A sharded optimizer in a join must leave what one process leaves", rows);
 }
 
 std::vector<Joined> every_small_one() {

@@ -168,7 +168,7 @@ PLANTED = [
     ("own_start", "replicas.start", [*ITS_OWN, "network.buffers=[]"], "on rank 1: the values it was built with: rank 0's never came"),
     ("own_start_and_sum", "training.is_one", [], "the SUM of the ranks' gradients, not the average"),
     ("divided_by_samples", "training.is_one", [], "the SUM of the ranks' gradients, not the average"),
-    ("undefined_left_out", "gradients.undefined", ITS_OWN, "a gradient that autograd left undefined was skipped"),
+    ("undefined_left_out", "gradients.undefined", ITS_OWN, "autograd passed None for this parameter"),
     ("root_by_rank", "replicas.start", [*ITS_OWN, "network.buffers=[]"], "src or dst is computed from the rank"),
 ]
 

@@ -72,7 +72,8 @@ TEST(PartedRanks, ARankThatNeverCameToTheStepHasFewerBatches) {
 TEST(PartedRanks, ACollectiveThatSomeRanksAloneCall) {
   auto barrier = sum();
   barrier.op = "barrier";
-  EXPECT_TRUE(cause({rank({}), rank({barrier})}).starts_with("a collective under a condition"));
+  const auto skipped = cause({rank({}), rank({barrier})});
+  EXPECT_NE(skipped.find("under a condition that differs by rank"), std::string::npos) << skipped;
 }
 
 TEST(PartedRanks, ARankThatWaitsElsewhereHasAnotherOrder) {
