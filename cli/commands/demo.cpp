@@ -1,6 +1,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/output/demonstration.h"
+#include "cli/output/guess.h"
 #include "cli/print.h"
 #include "cli/run/play.h"
 #include "cli/usage.h"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -96,25 +96,6 @@ std::string command_of(const std::string& name, const std::string& mistake, cons
   if (!mistake.empty()) command += " --wrong " + mistake;
   if (!flags.subject.empty()) command += " --subject " + shell_word(flags.subject);
   return command + (flags.tier == DemoFlags().tier ? "" : " --tier " + flags.tier);
-}
-
-// Lets the viewer answer before anything is shown.
-void ask(const DemoQuestion& question, const reports::Style& style) {
-  const auto say = [&](const std::string& text) {
-    print(reports::shown(text, style) + "\n", style.columns);
-  };
-  say(question.text);
-  print_shown("> ");
-  std::string answer;
-  std::getline(std::cin, answer);
-  const auto first = answer.find_first_not_of(" \t");
-  answer = first == std::string::npos
-               ? ""
-               : answer.substr(first, answer.find_last_not_of(" \t\r") + 1 - first);
-  say(answer == question.answer ? "Right: " + question.answer + "."
-      : answer.empty()          ? "It is " + question.answer + "."
-                                : "It is " + question.answer + ", not " + excerpt(answer) + ".");
-  say("Why: " + question.why + ".\n");
 }
 
 void open_page(const std::string& path) {

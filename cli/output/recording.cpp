@@ -62,7 +62,7 @@ std::filesystem::path folder_of_record(const std::string& flag, const std::strin
     throw UsageError(flag + " " + folder + ": is no folder");
   if (const auto histories = folder_of_histories(folder); has_histories(histories))
     throw UsageError(flag + " " + histories.string() +
-                     ": holds a recorded run already; name a new folder");
+                     ": holds a recorded run already; name a new folder, or remove this one");
   return std::filesystem::absolute(folder);
 }
 

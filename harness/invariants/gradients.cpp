@@ -182,7 +182,8 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
         is = is || !digests->values[tensor].is_missing();
       }
     }
-  if (reached.empty()) return {.why_not = "no rank recorded a backward"};
+  if (reached.empty())
+    return {.why_not = "no rank recorded gradients of a model: none was wrapped or watched"};
   Judgement judgement;
   size_t count = 0;
   for (const auto& [model, parameters] : reached) {

@@ -132,7 +132,8 @@ std::optional<Finding> holds_other_tensors(const Ownership& is) {
 
 Judgement optimizers_own_parameters_once(const RecordedRun& run) {
   const auto is = ownership_in(run);
-  if (is.trained.empty() && is.strangers.empty()) return {.why_not = "no model was wrapped"};
+  if (is.trained.empty() && is.strangers.empty())
+    return {.why_not = "no model was wrapped or watched"};
   Judgement judgement{.compared = counted(is.trained.size(), "parameter")};
   for (const auto& [parameter, names] : is.owners)
     if (names.size() > 1 && take_turns(names, is)) {
@@ -157,6 +158,8 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
       return judgement;
     }
   if (others) judgement.findings.push_back(std::move(*others));
+  if (is.trained.empty() && judgement.findings.empty())
+    return {.why_not = "no model was wrapped or watched"};
   return judgement;
 }
 

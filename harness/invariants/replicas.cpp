@@ -67,15 +67,17 @@ std::optional<Finding> other_settings(const FactRow& row) {
     }
   }
   const auto place = "step " + std::to_string(row.at.step) + ", update";
-  for (const auto& [name, texts] : by_name)
-    if (!all_alike(texts))
-      return Finding{.rule = "",
-                     .pattern = agreement_pattern(texts),
-                     .where = place,
-                     .diagnosis = name + " of " + row.name + ": " + values_text(texts),
-                     .cause =
-                         "it is computed from the rank, or changed under a condition that "
-                         "differs by rank, as a scheduler's step"};
+  // A scheduler copies lr to initial_lr.
+  for (const bool is_copied : {false, true})
+    for (const auto& [name, texts] : by_name)
+      if (name.starts_with("initial_") == is_copied && !all_alike(texts))
+        return Finding{.rule = "",
+                       .pattern = agreement_pattern(texts),
+                       .where = place,
+                       .diagnosis = name + " of " + row.name + ": " + values_text(texts),
+                       .cause =
+                           "it is computed from the rank, or changed under a condition that "
+                           "differs by rank, as a scheduler's step"};
   return other_groups(row, place);
 }
 

@@ -103,7 +103,7 @@ class Talking(DemoCase):
             self.transcript("demo", name, "--settings") for name in ("sampler", "average", "reference")))
 
     def test_a_guess_is_answered_before_the_picture(self):
-        for answer, expected in (("5", "> Right: 5.\n"), ("9", "> It is 5, not 9.\n"), ("", "> It is 5.\n")):
+        for answer, expected in (("5", "> Right: 5.\n"), (" 5.0.", "> Right: 5.\n"), ("9", "> It is 5, not 9.\n"), ("", "> It is 5.\n")):
             done = subprocess.run([PROGRAM, "demo", "sampler", "--guess"], input=answer + "\n", capture_output=True,
                                   text=True, cwd=self.folder, env=self.environment, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 0)

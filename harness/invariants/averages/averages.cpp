@@ -157,7 +157,9 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   for (auto remark : {classes_weighed_unlike(run), labels_without_offset(run)})
     if (remark) judgement.remarks.push_back(std::move(*remark));
   if (compared + backwards == 0 && judgement.findings.empty() && judgement.remarks.empty())
-    return {.why_not = "no rank recorded over how many terms its losses average"};
+    return {.why_not =
+                "nothing averaged gradients, or no rank recorded over how many terms its losses "
+                "average"};
   std::vector<std::string> parts;
   if (compared > 0) parts.push_back(counted(compared, "average"));
   if (backwards > 0) parts.push_back("terms of " + counted(backwards, "loss", "losses"));
