@@ -197,7 +197,8 @@ DemoStory show(const AccumulationCase& c, const History& h) {
   story.finding =
       "After " + counted(last + 1, "backward") + " and " + counted(reduces, "all-reduce") + " " +
       (all_equal ? "every rank holds " + held.front() : "the ranks hold " + joined(held, ", ")) +
-      ", where one process has " + whole + ".";
+      ", where one process has " + whole +
+      (all_equal && held.front() == whole && reduces > 1 ? ": 1 all-reduce is enough." : ".");
   story.pictures = {strip_of(c, h)};
   story.question = {
       "Before its last backward each rank r has a sum of its own samples, " +

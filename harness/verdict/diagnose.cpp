@@ -77,8 +77,8 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
   if (world == 1) return {"value_differs", "it differs from the reference", kWhichRanks};
   if (!all_alike(is.row.by_rank) && all_alike(is.expected) && average_is_right(is))
     return {"average_not_taken",
-            "right is the average of what the ranks hold now: it was not taken, or of another "
-            "backward",
+            "the ranks differ, and the average of what they hold is right: it was not taken, or "
+            "another one in its place",
             kRelation};
   if (!all_alike(is.row.by_rank))
     return {"every_rank_differs", "no rank holds the reference's value", kWhichRanks};

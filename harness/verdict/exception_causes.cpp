@@ -17,8 +17,8 @@ struct KnownException {
 
 constexpr KnownException kByException[] = {
     {"Can't detach views in-place",
-     "C++ only: zero_grad(/*set_to_none=*/false) calls detach_(), which gradients that are views "
-     "of buckets (gradient_as_bucket_view) refuse: call zero_grad()"},
+     "detach_() on gradients that are views of buckets (gradient_as_bucket_view), which "
+     "zero_grad(/*set_to_none=*/false) calls in C++: call zero_grad()"},
     {"modified by an inplace operation",
      "two forwards before one backward: the second broadcasts the buffers of BatchNorm in place: "
      "use one forward, or broadcast_buffers=False; without buffers, an in-place operation of the "
@@ -42,8 +42,8 @@ constexpr KnownException kByException[] = {
      "parameters of the forward take no part in the loss on some rank: "
      "find_unused_parameters=True, or leave them out of the model"},
     {"was ended by SIGABRT",
-     "an uncaught C++ exception (collectives whose sizes differ, NCCL's watchdog), abort() or a "
-     "corrupt heap: read the stack and the rank's log"},
+     "an uncaught C++ exception, abort() or a corrupt heap; Gloo ends so, too, where the sizes of "
+     "a collective differ: read the stack and the rank's log"},
     {"was ended by SIGSEGV",
      "native code used memory that is freed or is not its own: read the stack"},
     {"was ended by SIGKILL",

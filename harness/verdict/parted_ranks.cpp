@@ -82,7 +82,7 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
   const auto& [rank, issued] = *point.issued.begin();
   const int step = step_of(history.ranks()[static_cast<size_t>(rank)], point);
   if (any_missing([&](const RankHistory& is) { return is.last.step < step; }))
-    return "ranks have unequal numbers of batches: use Join, or drop_last=True";
+    return "ranks have unequal numbers of batches: use DistributedSampler, or Join";
   if (!issued.bucket.empty())
     return "a bucket is sent when all of its gradients are there, and a rank that does not send it "
            "lacks one: a parameter takes no part in the loss there (cure: "
@@ -90,11 +90,9 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
   if (can_be_gradients(issued))
     return "an all_reduce for each gradient that is there (`if p.grad is not None`), and ranks use "
            "different parameters: send zeros for the others; or a collective under a condition "
-           "that "
-           "differs by rank";
-  return "ranks have unequal numbers of batches (use Join, or drop_last=True), or a collective "
-         "stands "
-         "under a condition that differs by rank (`if rank == 0`)";
+           "that differs by rank";
+  return "ranks have unequal numbers of batches (use DistributedSampler, or Join), or a collective "
+         "stands under a condition that differs by rank (`if rank == 0`)";
 }
 
 }  // namespace

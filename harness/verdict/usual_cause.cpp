@@ -83,8 +83,8 @@ constexpr Known kByPattern[] = {
     {"unexpected_gradient",
      "zeros were averaged for a parameter that no rank used: leave its .grad None"},
     {"own_initial_state",
-     "rank 0's values were not broadcast when the model was wrapped (init_sync=False; for buffers "
-     "broadcast_buffers=False, too), or a rank loaded other values after wrapping"},
+     "rank 0's values were not broadcast when the model was wrapped: init_sync=False; for buffers "
+     "broadcast_buffers=False, too"},
     {"took_another_ranks_state", "the initial broadcast has another source than rank 0"},
     {"kept_own_buffers",
      "broadcast_buffers=False, a forward of model.module, or a wrapper that does not broadcast "
@@ -162,7 +162,7 @@ constexpr Known kByPattern[] = {
     {"synchronised_on_some_ranks", "no_sync() stands under a condition that differs by rank"},
     {"changed_on_some_ranks", "parameters were changed or loaded under `if rank == 0`"},
     {"skipped_update", "optimizer.step() stands under a condition that differs by rank"},
-    {"stopped_early", "ranks have unequal numbers of batches: use Join, or drop_last=True"},
+    {"stopped_early", "ranks have unequal numbers of batches: use DistributedSampler, or Join"},
     {kMismatched,
      "models that differ by rank, ranks that take different branches (parameters that some use, a "
      "collective under `if rank == 0`), or collectives in an order of each rank's own"},
@@ -173,10 +173,9 @@ constexpr Known kByPattern[] = {
     {"recorded_less", "a program that returns early, and without an exception"},
     {"vacuous", "a program that records nothing of what the checks look at"},
     {"collective_in_evaluation",
-     "in eval(), too, the first forward with gradients after the first averaged backward "
-     "broadcasts the order of buckets (unless find_unused_parameters=True without static_graph), "
-     "and the first forward after a training step broadcasts buffers: ranks with unequal numbers "
-     "of batches hang there: evaluate ddp.module"},
+     "in eval(), too, the first forward of DDP after a training step broadcasts buffers, and once, "
+     "with gradients, the order of buckets (unless find_unused_parameters=True without "
+     "static_graph): where some ranks alone evaluate, they hang: evaluate ddp.module"},
     {"inputs_seen_again",
      "itertools.cycle(), or a loader that starts again: end the loop, and train inside Join"},
     {"sent_otherwise", "gradients that DDP has averaged already are all-reduced again"},

@@ -156,7 +156,8 @@ Explanations explained(const UnderDdp& c, int step, const std::string& name) {
           with_own_counts(c, together(c), step)));
     return out;
   }
-  return {recorded_instead({"kept_own_buffers", "the rank's own buffers, where rank 0's belong"},
+  return {recorded_instead({"kept_own_buffers",
+                            "this forward started from the rank's own buffers, not from rank 0's"},
                            shown(alone(c, false), step, name).values),
           recorded_instead({"took_rank_zeros_buffers",
                             "rank 0's buffers, where this forward must not synchronise"},
