@@ -168,13 +168,12 @@ at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int div
     certify(scaling != Scaling::unknown || is_exact,
             "a gradient divided by a number of ranks needs more bits");
   }
-  certify(std::ranges::all_of(sums,
-                              [](const Sum& sum) { return sum.is_exact || sum.shares <= 1; }),
+  certify(std::ranges::all_of(sums, [](const Sum& sum) { return sum.is_exact || sum.shares <= 1; }),
           "a sum of gradients that were divided by a number of ranks needs more bits");
   const double units_most = std::ldexp(1.0, bits_of(stored.dtype));
-  certify(std::ranges::all_of(
-              sums, [&](const Sum& sum) { return sum.sizes <= sum.unit * units_most; }),
-          "a sum over the ranks needs more bits");
+  certify(
+      std::ranges::all_of(sums, [&](const Sum& sum) { return sum.sizes <= sum.unit * units_most; }),
+      "a sum over the ranks needs more bits");
   at::Tensor average = at::empty(stored.value.sizes(), at::kDouble);
   std::ranges::transform(sums, average.mutable_data_ptr<double>(),
                          [](const Sum& sum) { return sum.value; });

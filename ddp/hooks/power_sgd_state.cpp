@@ -123,10 +123,10 @@ void PowerSgd::compare_states(HookCollectives& collectives, const at::Device& de
   const auto passes_of = [](const at::Tensor& state) { return state[0].item<std::int64_t>(); };
   const auto was_loaded = [](const at::Tensor& state) { return state[2].item<bool>(); };
   if (std::any_of(states.begin(), states.end(), was_loaded))
-    throw UsageError(c10::str("the ranks hold different states of PowerSGD (passes so far: ",
-                              passes_of(states.front()), " on rank 0, ", passes_of(*differing),
-                              " on rank ", differing - states.begin(),
-                              "); every rank loads its file of one save, or none does"));
+    throw UsageError(c10::str(
+        "the ranks hold different states of PowerSGD (passes so far: ", passes_of(states.front()),
+        " on rank 0, ", passes_of(*differing), " on rank ", differing - states.begin(),
+        "); every rank loads its file of one save, or none does"));
   begin_factors_anew(passes_of(*std::max_element(
       states.begin(), states.end(), [&](const at::Tensor& left, const at::Tensor& right) {
         return passes_of(left) < passes_of(right);

@@ -213,11 +213,14 @@ Findings a_change_ends_the_whole_state(const Divided& c, const History& h) {
     const auto row = h.row(at, kWholeState);
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
       if (as_integers(row.by_rank[rank]) != std::vector<int64_t>{0})
-        return {{"A rank must not give out the state of all ranks as it was before a step or a "
-                 "further group",
-                 "outdated_state_given_out", "step " + std::to_string(at.step),
-                 "rank " + std::to_string(rank) + " gives out the state of all ranks as it was "
-                 "before " + what + " in step " + std::to_string(at.step)}};
+        return {
+            {"A rank must not give out the state of all ranks as it was before a step or a "
+             "further group",
+             "outdated_state_given_out", "step " + std::to_string(at.step),
+             "rank " + std::to_string(rank) +
+                 " gives out the state of all ranks as it was "
+                 "before " +
+                 what + " in step " + std::to_string(at.step)}};
     return {};
   };
   for (int step = 0; step < c.steps; ++step)

@@ -35,20 +35,20 @@ struct Lack {
 // The mistake that some ranks make in the synchronised pass of one step, with one parameter.
 enum class MistakeKind {
   none,
-  throw_in_backward,    // its function throws
-  in_the_loss,          // the loss uses the parameter itself, and forward does not
-  dtype,                // its .grad is of another dtype
-  sparse,               // its gradient is sparse, though no Embedding says so
-  twice,                // a backward inside of backward brings its gradient once more
-  throw_in_forward,     // its function throws there; these ranks skip the pass
-  frozen,               // it is, before the forward
-  converted,            // likewise
-  unhooked,             // the replica's hooks of autograd are removed before it
-  registered,           // a further parameter, "late", is registered before the forward
-  buffer_converted,     // the buffer is, before a forward that sends it
-  reported,             // the rank reports a failure before the forward
-  hook_loaded,          // the state of its hook, PowerSGD, is loaded before the forward; not where it
-                        // has not averaged yet
+  throw_in_backward,  // its function throws
+  in_the_loss,        // the loss uses the parameter itself, and forward does not
+  dtype,              // its .grad is of another dtype
+  sparse,             // its gradient is sparse, though no Embedding says so
+  twice,              // a backward inside of backward brings its gradient once more
+  throw_in_forward,   // its function throws there; these ranks skip the pass
+  frozen,             // it is, before the forward
+  converted,          // likewise
+  unhooked,           // the replica's hooks of autograd are removed before it
+  registered,         // a further parameter, "late", is registered before the forward
+  buffer_converted,   // the buffer is, before a forward that sends it
+  reported,           // the rank reports a failure before the forward
+  hook_loaded,        // the state of its hook, PowerSGD, is loaded before the forward; not where it
+                      // has not averaged yet
   forward_in_backward,  // its function calls the replica
   forward_twice,        // the forward is made twice, and its first output is dropped: the rank has
                         // left out a backward, and makes one more; without a buffer

@@ -35,15 +35,16 @@ std::vector<Erring> every_small_one() {
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
             if (kind != hook_loaded || step > 0)
-              all.push_back({.world = {.size = world},
-                           .steps = 3,
-                           .mistake = {.kind = kind, .step = step, .parameter = 1, .ranks = ranks},
-                           .attempts = {Attempt::local_forward, Attempt::forward, Attempt::check,
-                                        Attempt::bare, Attempt::join, Attempt::update,
-                                        Attempt::forward_without_gradients},
-                           .sizes = {1, 2, 1},
-                           .buffer = kind == buffer_converted,
-                           .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
+              all.push_back(
+                  {.world = {.size = world},
+                   .steps = 3,
+                   .mistake = {.kind = kind, .step = step, .parameter = 1, .ranks = ranks},
+                   .attempts = {Attempt::local_forward, Attempt::forward, Attempt::check,
+                                Attempt::bare, Attempt::join, Attempt::update,
+                                Attempt::forward_without_gradients},
+                   .sizes = {1, 2, 1},
+                   .buffer = kind == buffer_converted,
+                   .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
   return all;
 }
 
@@ -71,8 +72,8 @@ Scenario reach_every_rank() {
       .must_catch = {"buffers_looked_at_without_their_dtype", "failed_pass_written_back",
                      "first_pass_that_failed_is_learned", "flag_stays_raised",
                      "longer_of_two_timeouts", "power_sgd_compares_where_it_is_loaded",
-                     "registered_later_unseen",
-                     "removed_hooks_go_unnoticed", "steps_not_compared", "usage_error_unposted"},
+                     "registered_later_unseen", "removed_hooks_go_unnoticed", "steps_not_compared",
+                     "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},

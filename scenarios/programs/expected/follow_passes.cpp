@@ -71,8 +71,9 @@ void FollowedModel::run_backward(const Action& action) {
                                               : reference::Divisor::group_size);
       mistakes_.back().replicas.average();
     }
-    mistakes_.push_back(
-        {"not_reduced", "each rank holds its own gradient: this backward was not averaged", replicas_});
+    mistakes_.push_back({"not_reduced",
+                         "each rank holds its own gradient: this backward was not averaged",
+                         replicas_});
     average(action);
   } else {
     mistakes_.push_back(

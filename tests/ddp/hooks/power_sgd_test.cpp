@@ -282,7 +282,8 @@ TEST(PowerSgd, KeepsNothingOfAPassThatIsNotFinite) {
 
 TEST(GradBucket, RefusesABufferThatIsNoBufferOfItsSize) {
   const at::Tensor memory = torch::zeros({6});
-  GradBucket bucket(0, true, true, memory, {memory.narrow(0, 0, 6).view({2, 3})}, {torch::zeros({2, 3})});
+  GradBucket bucket(0, true, true, memory, {memory.narrow(0, 0, 6).view({2, 3})},
+                    {torch::zeros({2, 3})});
   EXPECT_THROW(bucket.set_buffer(torch::zeros({5})), UsageError);
   EXPECT_THROW(bucket.set_buffer(torch::zeros({12}).slice(0, 0, 12, 2)), UsageError);
   EXPECT_THROW(bucket.set_buffer({}), UsageError);
