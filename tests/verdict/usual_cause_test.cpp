@@ -17,7 +17,7 @@ TEST(UsualCause, APatternHasItsCauseInPyTorchsTerms) {
 
 TEST(UsualCause, AnExceptionOfPyTorchHasItsOwn) {
   const auto threw = finding("threw", "rank 0 threw: Can't detach views in-place. Use detach()");
-  EXPECT_TRUE(usual_cause(threw).starts_with("C++ only: zero_grad"));
+  EXPECT_TRUE(usual_cause(threw).starts_with("detach_() on gradients that are views of buckets"));
   EXPECT_TRUE(usual_cause(finding("threw",
                                   "Expected to have finished reduction in the prior "
                                   "iteration ... not compatible with static_graph"))
