@@ -1,6 +1,7 @@
 #include "demos/faults.h"
 #include "harness/base/text.h"
 #include "harness/verdict/compare.h"
+#include "harness/verdict/usual_cause.h"
 #include "scenarios/cases/tensors.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ std::optional<Findings> gradients_are_one_processs(const FaultCase& c, const His
   return equal("Every rank must hold the gradient of one process on the whole batch", rows);
 }
 
-Findings caused(const char* cause, Findings findings) {
+Findings caused(const std::string& cause, Findings findings) {
   for (auto& finding : findings) finding.cause = cause;
   return findings;
 }
@@ -95,8 +96,7 @@ std::optional<Findings> buffers_follow(const FaultCase& c, const History& h,
                                        const std::string& program) {
   if (!c.settings.buffers) return {};
   return caused(
-      "broadcast_buffers=False, a forward of model.module, or a wrapper that does not "
-      "broadcast buffers before each forward",
+      usual_cause({.rule = "", .pattern = "kept_own_buffers", .where = "", .diagnosis = ""}),
       alike("A forward must begin with rank 0's buffer on every rank",
             rows_of(h, program, kBuffer)));
 }

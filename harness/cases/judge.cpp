@@ -72,7 +72,7 @@ Verdict crash(const History& history, int rank) {
             .where = "rank " + std::to_string(rank) + " " + moment_text(is.last),
             .diagnosis = text,
             .details = rank_summary(history, is.ending.why),
-            .cause = point ? usual_cause_of(*point, history) : "",
+            .cause = usual_cause_of(point, history),
             .limit = mismatch ? "" : limit_of(history, rank)}}};
 }
 
@@ -98,7 +98,7 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
             .where = ranks_text(stuck),
             .diagnosis = why ? *why + "; " + who : who,
             .details = rank_summary(history),
-            .cause = ranks_part ? usual_cause_of(*divergence_point, history)
+            .cause = ranks_part ? usual_cause_of(divergence_point, history)
                      : why      ? ""
                            : "a rank waits outside of every collective: for a lock, a file, or "
                              "in a loop that does not end"}}};
@@ -147,6 +147,7 @@ Findings leftovers(const History& history) {
   Findings out;
   // Work whose collective a peer never issued, or in whose place it issued another, never ends.
   const auto point = first_divergence_point(history);
+  const auto cause = usual_cause_of(point, history);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       if (const auto* left = std::get_if<LeftBehind>(&event.what))
@@ -155,7 +156,7 @@ Findings leftovers(const History& history) {
                        .where = "rank " + std::to_string(rank),
                        .diagnosis = (point && out.empty() ? point->text + "; " : "") + "rank " +
                                     std::to_string(rank) + ": " + left->what,
-                       .cause = point ? usual_cause_of(*point, history) : ""});
+                       .cause = cause});
   return out;
 }
 
@@ -163,13 +164,12 @@ Findings leftovers(const History& history) {
 Findings mismatches(const History& history) {
   const auto mismatch = first_mismatch(history);
   if (!mismatch) return {};
-  const auto point = first_divergence_point(history);
   return {{.rule = "Every rank must issue the same collectives in the same order",
            .pattern = kMismatched,
            .where = "",
            .diagnosis = *mismatch,
            .details = rank_summary(history),
-           .cause = point ? usual_cause_of(*point, history) : ""}};
+           .cause = usual_cause_of(first_divergence_point(history), history)}};
 }
 
 // An injection that was planted and never struck has tested nothing. Late results and delays before

@@ -108,6 +108,8 @@ std::optional<Lacking> first_lacking(const Rank& rank, const Ownership& is) {
   return {};
 }
 
+constexpr char kNoModel[] = "no model was wrapped or watched";
+
 constexpr char kMadeBefore[] =
     "was it made before the model, or a layer of it, was replaced, moved or converted?";
 
@@ -132,8 +134,7 @@ std::optional<Finding> holds_other_tensors(const Ownership& is) {
 
 Judgement optimizers_own_parameters_once(const RecordedRun& run) {
   const auto is = ownership_in(run);
-  if (is.trained.empty() && is.strangers.empty())
-    return {.why_not = "no model was wrapped or watched"};
+  if (is.trained.empty() && is.strangers.empty()) return {.why_not = kNoModel};
   Judgement judgement{.compared = counted(is.trained.size(), "parameter")};
   for (const auto& [parameter, names] : is.owners)
     if (names.size() > 1 && take_turns(names, is)) {
@@ -158,8 +159,7 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
       return judgement;
     }
   if (others) judgement.findings.push_back(std::move(*others));
-  if (is.trained.empty() && judgement.findings.empty())
-    return {.why_not = "no model was wrapped or watched"};
+  if (is.trained.empty() && judgement.findings.empty()) return {.why_not = kNoModel};
   return judgement;
 }
 

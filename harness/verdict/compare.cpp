@@ -167,9 +167,7 @@ Finding finding(const std::string& rule, const Row& row, const FindingPlace& whe
 // True if a row of numbers that are not all zero is right.
 bool any_is_right(const std::vector<Difference>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const Difference& is) {
-    if (!wrong_ranks(is).empty()) return false;
-    const auto values = as_doubles(is.expected.front());
-    return std::any_of(values.begin(), values.end(), [](double value) { return value != 0; });
+    return wrong_ranks(is).empty() && !all_zero(is.expected.front());
   });
 }
 

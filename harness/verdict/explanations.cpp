@@ -108,11 +108,6 @@ std::vector<double> right_elements_and(const TensorValue& instead, const Differe
   return out;
 }
 
-bool all_zero(const TensorValue& value) {
-  const auto values = as_doubles(value);
-  return std::all_of(values.begin(), values.end(), [](double one) { return one == 0; });
-}
-
 }  // namespace
 
 Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_rank) {

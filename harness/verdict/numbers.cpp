@@ -27,6 +27,11 @@ std::vector<size_t> wrong_ranks(const Difference& is) {
   return wrong;
 }
 
+bool all_zero(const TensorValue& value) {
+  const auto values = as_doubles(value);
+  return std::all_of(values.begin(), values.end(), [](double one) { return one == 0; });
+}
+
 bool holds(const Difference& is, size_t rank, const std::vector<double>& made, double magnified) {
   const auto seen = as_doubles(is.row.by_rank[rank]), wanted = as_doubles(is.expected[rank]);
   if (made.size() != seen.size() || wanted.size() != seen.size()) return false;

@@ -13,6 +13,9 @@ inline constexpr double kDecisiveFactor = 8;
 // The ranks that do not hold their expected value, in order.
 std::vector<size_t> wrong_ranks(const Difference& difference);
 
+// True of no elements, too.
+bool all_zero(const TensorValue& value);
+
 // True if `rank` holds `made` instead of its expected value; `magnified` is how much larger than
 // its bound a mistake makes the error of an element.
 bool holds(const Difference& difference, size_t rank, const std::vector<double>& made,

@@ -97,9 +97,10 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
 
 }  // namespace
 
-std::string usual_cause_of(const FirstDivergence& point, const History& history) {
-  if (point.is_mismatch) return cause_of_mismatch(point);
-  return point.missing.empty() ? "" : cause_of_missing(point, history);
+std::string usual_cause_of(const std::optional<FirstDivergence>& point, const History& history) {
+  if (!point) return "";
+  if (point->is_mismatch) return cause_of_mismatch(*point);
+  return point->missing.empty() ? "" : cause_of_missing(*point, history);
 }
 
 }  // namespace lockstep

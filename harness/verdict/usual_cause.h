@@ -18,8 +18,8 @@ bool states_its_cause(const Finding& finding);
 // The same of an exception of LibTorch or PyTorch.
 std::string usual_cause_of_exception(const std::string& what);
 
-// The same of ranks whose collectives part there, in this history.
-std::string usual_cause_of(const FirstDivergence& point, const History& history);
+// The same of ranks whose collectives part there, in this history; empty where they do not.
+std::string usual_cause_of(const std::optional<FirstDivergence>& point, const History& history);
 
 // The part of Gloo that lacks what a rank wanted of it in the collective in which it threw, so that
 // the backend and not the subject fails: "Gloo's broadcast carries no int16, ...". Empty: no such

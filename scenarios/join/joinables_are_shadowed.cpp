@@ -268,8 +268,7 @@ Scenario joinables_are_shadowed() {
       .usual_mistake =
           "the optimizer's join hook updates the parameters of a rank without inputs by the "
           "gradients of its own last step, or by none: inside Join take a plain torch.optim "
-          "optimizer, "
-          "and no ZeroRedundancyOptimizer.",
+          "optimizer, and no ZeroRedundancyOptimizer.",
       .tags = {"join", "optimizers"},
       .must_catch = {"join_shadows_the_first_joinable", "shadowed_averages_are_dropped",
                      "shadowed_optimizer_sends_and_does_not_step",

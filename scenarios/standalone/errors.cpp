@@ -1,5 +1,6 @@
 // Scenarios of errors: parameters whose gradients some ranks lack, and a mistake of some rank.
 #include "harness/base/text.h"
+#include "harness/verdict/trace.h"
 #include "scenarios/standalone/family.h"
 
 #include <algorithm>
@@ -209,10 +210,9 @@ std::string lacking_in_words(const Json& value) {
       {"left_out", "the loss leaves out the output of a parameter"},
       {"undefined", "a function passes no gradient on to a parameter"}};
   const auto on = [&](const Json& ranks) {
-    std::vector<std::string> out;
-    for (const auto& each : ranks) out.push_back(std::to_string(each.get<int>() % c.world()));
-    return out.empty() ? std::string("on all ranks")
-                       : (out.size() == 1 ? "on rank " : "on ranks ") + joined(out, ", ");
+    std::vector<int> out;
+    for (const auto& each : ranks) out.push_back(each.get<int>() % c.world());
+    return out.empty() ? std::string("on all ranks") : "on " + ranks_text(out);
   };
   std::vector<std::string> parts;
   for (const auto& each : c.at("lacks"))

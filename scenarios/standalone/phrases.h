@@ -3,6 +3,7 @@
 
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/verdict/trace.h"
 #include "scenarios/standalone/training.h"
 
 #include <cstdint>
@@ -31,12 +32,12 @@ inline std::vector<std::string> each_in(const Json& words_of_case, const Words& 
 
 // " on rank 0 alone", " on ranks 0, 2" of ranks as bits of a number; empty where it is on all.
 inline std::string on_ranks(int64_t bits, int64_t world) {
-  std::vector<std::string> out;
-  for (int64_t rank = 0; rank < world; ++rank)
-    if ((bits >> rank) % 2 == 1) out.push_back(std::to_string(rank));
-  if (static_cast<int64_t>(out.size()) == world) return "";
-  if (out.empty()) return " on no rank";
-  return out.size() == 1 ? " on rank " + out.front() + " alone" : " on ranks " + joined(out, ", ");
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world; ++rank)
+    if ((bits >> rank) % 2 == 1) ranks.push_back(rank);
+  if (static_cast<int64_t>(ranks.size()) == world) return "";
+  if (ranks.empty()) return " on no rank";
+  return " on " + ranks_text(ranks) + (ranks.size() == 1 ? " alone" : "");
 }
 
 // Says which rank comes too late in the last call of the case; the field is below 0 where none

@@ -72,6 +72,22 @@ struct Trained {
   DistributedDataParallel<torch::nn::LinearImpl> ddp;
 };
 
+// The hook as it is now, in an archive.
+std::string saved(const PowerSgd& hook, const Trained& trained) {
+  std::ostringstream bytes;
+  torch::serialize::OutputArchive archive;
+  hook.save(archive, *trained.net);
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+void load(PowerSgd& hook, const Trained& trained, const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  hook.load(archive, *trained.net);
+}
+
 TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
   const auto reports = run_world(1, [](const Group& group) {
     const auto hook = std::make_shared<PowerSgd>(
@@ -92,10 +108,7 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
     torch::nn::BatchNorm1d other(3);
     torch::serialize::OutputArchive refused;
     reported([&] { hook->save(refused, *wider); });
-    std::stringstream bytes;
-    torch::serialize::OutputArchive saved;
-    hook->save(saved, *trained.net);
-    saved.save_to(bytes);
+    std::istringstream bytes(saved(*hook, trained));
     for (torch::nn::Module* const module : {static_cast<torch::nn::Module*>(wider.get()),
                                             static_cast<torch::nn::Module*>(trained.net.get())}) {
       torch::serialize::InputArchive loaded;
@@ -121,6 +134,12 @@ std::string reported(const std::function<void()>& act) {
     return error.what();
   }
   return "nothing";
+}
+
+// "reported" if it throws an error of these words, else what it threw.
+std::string said(const std::function<void()>& act, const std::string& words) {
+  const std::string error = reported(act);
+  return error.find(words) == std::string::npos ? error : "reported";
 }
 
 // Its matrices would be of another size than those of ranks that begin anew.
@@ -165,37 +184,12 @@ TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
     const auto second = std::make_shared<PowerSgd>(options);
     Trained trained(group, first), resumed(group, second);
     for (int s = 0; s < 3; ++s) trained.step(s);
-    std::stringstream bytes;
-    torch::serialize::OutputArchive saved;
-    first->save(saved, *trained.net);
-    saved.save_to(bytes);
-    torch::serialize::InputArchive loaded;
-    loaded.load_from(bytes);
-    if (group->getRank() == 1) second->load(loaded, *resumed.net);
-    const std::string error = reported([&] { resumed.step(3); });
-    const bool is_reported =
-        error.find(
-            "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
-            "rank 1); every rank loads its file of one save, or none does") != std::string::npos;
-    return is_reported ? std::string("reported") : error;
+    if (group->getRank() == 1) load(*second, resumed, saved(*first, trained));
+    return said([&] { resumed.step(3); },
+                "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
+                "rank 1); every rank loads its file of one save, or none does");
   });
   EXPECT_EQ(reports, same(2, "reported"));
-}
-
-// The hook as it is now, in an archive.
-std::string saved(const PowerSgd& hook, const Trained& trained) {
-  std::ostringstream bytes;
-  torch::serialize::OutputArchive archive;
-  hook.save(archive, *trained.net);
-  archive.save_to(bytes);
-  return bytes.str();
-}
-
-void load(PowerSgd& hook, const Trained& trained, const std::string& bytes) {
-  std::istringstream stream(bytes);
-  torch::serialize::InputArchive archive;
-  archive.load_from(stream);
-  hook.load(archive, *trained.net);
 }
 
 // Its ranks had one state in the pass before.
@@ -211,10 +205,7 @@ TEST(PowerSgd, ThatRanksHaveLoadedFromDifferentSavesIsReportedAfterAPassToo) {
     }
     load(*hook, trained, saves[group->getRank()]);
     trained.ddp->update_process_group(group);
-    const std::string error = reported([&] { trained.step(2); });
-    const bool is_reported =
-        error.find("passes so far: 1 on rank 0, 2 on rank 1") != std::string::npos;
-    return is_reported ? std::string("reported") : error;
+    return said([&] { trained.step(2); }, "passes so far: 1 on rank 0, 2 on rank 1");
   });
   EXPECT_EQ(reports, same(2, "reported"));
 }
