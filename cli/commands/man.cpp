@@ -1,3 +1,4 @@
+#include "cli/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"

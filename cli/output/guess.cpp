@@ -2,6 +2,7 @@
 
 #include "cli/print.h"
 #include "harness/base/characters.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 #include <cctype>

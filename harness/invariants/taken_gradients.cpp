@@ -1,6 +1,7 @@
 #include "harness/invariants/taken_gradients.h"
 
 #include "harness/invariants/against/against_causes.h"
+#include "harness/verdict/trace.h"
 
 #include <cmath>
 

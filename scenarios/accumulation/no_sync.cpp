@@ -7,6 +7,7 @@
 // is for. Whether a backward reduces is decided by its forward: in the second scenario each
 // backward runs inside no_sync if its forward ran outside, and the reverse, and the expected values
 // stay the same.
+#include "harness/base/text.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"

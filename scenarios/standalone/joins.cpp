@@ -1,3 +1,4 @@
+#include "harness/base/text.h"
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/optimizer_text.h"
 #include "scenarios/standalone/training.h"

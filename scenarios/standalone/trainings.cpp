@@ -1,4 +1,5 @@
 // Scenarios of the shape Training.
+#include "harness/base/text.h"
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/training.h"
 

@@ -1,6 +1,7 @@
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include "harness/cases/scenario.h"
+#include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
 #include "scenarios/cases/tensors.h"
 

@@ -2,6 +2,7 @@
 #include "harness/invariants/judge_run.h"
 #include "harness/timeline/timeline.h"
 #include "reports/github.h"
+#include "reports/json.h"
 #include "reports/junit.h"
 #include "reports/run_file.h"
 #include "reports/terminal.h"
