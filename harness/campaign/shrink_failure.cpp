@@ -1,5 +1,6 @@
 #include "harness/campaign/shrink_failure.h"
 
+#include "harness/campaign/larger_worlds.h"
 #include "harness/cases/draw.h"
 #include "harness/cases/explain.h"
 #include "harness/cases/shown_fields.h"
@@ -211,6 +212,7 @@ class FailureShrinker {
     shrunk.end = end();
     if (!runner_.interrupted()) {
       search_->allow(until(1), options_.runs - runs_before_);
+      doubt_what_one_size_shows(out);
       shrunk.notes = explain(scenario_, out.c, *search_);
     }
     if (found_.is_flaky && !runner_.interrupted()) {
@@ -223,6 +225,18 @@ class FailureShrinker {
     shrunk.tier = trials_->setting().tier;
     shrunk.took = passed(began_, runner_.now());
     return out;
+  }
+
+  void doubt_what_one_size_shows(SmallestFailure& out) {
+    auto& finding = out.verdict.findings.front();
+    if (!may_fit_one_size_by_chance(finding)) return;
+    const auto larger = in_larger_worlds(scenario_, out.c);
+    if (search_->first(larger, Outcome::shows)) return;
+    for (const auto& c : larger) {
+      if (search_->outcome(c) != Outcome::other) continue;
+      const auto there = runner_.tell(c, trials_->setting());
+      if (there && contradict(finding, there->verdict, world_size(c))) return;
+    }
   }
 
   // The smallest case is played where the failure was found; a flaky one until it fails.

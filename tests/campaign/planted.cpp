@@ -143,6 +143,8 @@ Findings none_saw_wrong(const Planted&, const History& history) {
     for (const auto& value : row.by_rank) {
       if (as_integers(value) == std::vector<int64_t>{1})
         return {{"No rank may see a one", "one", "step 0", "a rank saw a one"}};
+      if (as_integers(value) == std::vector<int64_t>{4})
+        return {{"No rank may see a one", "sum_not_average", "step 0", "a rank saw the sum"}};
       if (as_integers(value) == std::vector<int64_t>{2})
         return {{"Every rank must say why", "wrong_sentence", "step 0", "it says something else"}};
       if (as_integers(value) == std::vector<int64_t>{3})
