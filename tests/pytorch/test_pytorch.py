@@ -156,6 +156,19 @@ class Findings(Case):
                 self.assertEqual(status, FAILED, said)
                 self.assertIn(diagnosis, said)
 
+    @unittest.skipIf(MISSING, MISSING)
+    def test_a_power_sgd_loaded_on_one_rank_loses_gradients_or_waits(self):
+        python = os.path.join(ROOT, ".venv-peer/bin/python")
+        if not os.path.exists(python):
+            self.skipTest("this tree has no .venv-peer: ./lockstep setup --peer")
+        program = os.path.join(ROOT, "docs/findings/power_sgd_loaded_on_one_rank.py")
+        for mode, missing, error in ([], r"0\.\d+", None), (["right"], r"\d(\.\d+)?e-0\d", None), (["early"], None, "Timed out waiting 5000ms"):
+            with self.subTest(mode=mode):
+                status, said = run("launch", "-n", "2", "--", python, program, *mode, folder=self.folder)
+                self.assertEqual(status != 0, mode != ["right"], said)
+                self.assertEqual(len(re.findall(rf"rank \d: .* {missing} is missing\n", said)), 2 if missing else 0, said)
+                self.assertIn(error or "", said)
+
 
 def reported_signatures():
     """[(scenario, signature, why)] of docs/findings.md; a signature of None stands for all of that scenario's."""
