@@ -143,6 +143,16 @@ TEST_F(FailureNotices, ForGoodSayWhyTheForwardThrew) {
   EXPECT_EQ(here_->read(0), "rank 1 reported: forward threw: a bad batch");
 }
 
+// As where all ranks skip a batch together, and one of them fails later.
+TEST_F(FailureNotices, ForGoodSayNothingOfAForwardThatAnotherFollowed) {
+  peer_->begin_forward(1);
+  peer_->post_thrown_forward("forward threw: a bad batch");
+  peer_->begin_forward(2);
+  peer_->post("it cannot continue");
+  here_->begin_forward(2);
+  EXPECT_EQ(here_->read(0), "rank 1 reported: it cannot continue");
+}
+
 // Each question may take two seconds.
 TEST(FailureNoticesInAStoreThatIsGone, AskItOnce) {
   const auto store = c10::make_intrusive<StoreThatIsGone>();
