@@ -109,6 +109,20 @@ TEST(RegisteredTensors, TrainOnceTheyWereTakenOver) {
   EXPECT_EQ(reports, testing::same(2, "refused; 1.5"));
 }
 
+TEST(RegisteredTensors, AreComparedWithThoseThatWereTakenOver) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Adapted>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    net->register_parameter("down", torch::zeros({1}, at::kDouble));
+    ddp->update_trainable_parameters();
+    net->register_parameter("up", torch::zeros({1}, at::kDouble));
+    ddp(1.0);
+    return std::string("trained apart");
+  });
+  expect_reported(reports, {0, 1},
+                  "parameter 'up' was registered after the module was wrapped" + kCure);
+}
+
 TEST(RegisteredTensors, MayChangeWhereTheyAreIgnoredOrInOrderOfMemory) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto net = std::make_shared<Adapted>();

@@ -172,7 +172,7 @@ TEST(LayersOverRanks, ThatSomeRanksHaveOverAnotherGroupAreRefused) {
     const auto model = std::make_shared<ThrowsOnDemand>();
     convert_sync_batchnorm(std::shared_ptr<torch::nn::Module>(model),
                            group->getRank() == 1 ? other : group);
-    Handle ddp(model, {.process_group = group});
+    Handle ddp(model, {.process_group = group, .timeout = std::chrono::seconds(10)});
     return std::string("no error");
   });
   EXPECT_EQ(reports, same(2,

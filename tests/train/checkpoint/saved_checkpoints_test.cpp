@@ -5,6 +5,7 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint/archive.h"
 #include "train/checkpoint/model_state.h"
+#include "train/checkpoint/stored_records.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -56,6 +57,17 @@ TEST(SavedCheckpoints, StayWholeWhereTheNextCannotBeWritten) {
                                  "save_checkpoint: " +
                                  (folder / "none/a.pt") + ": cannot open " +
                                  (folder / "none/a.pt.partial") + ": No such file or directory"));
+}
+
+// torch::pickle_load refuses another beginning.
+TEST(SavedCheckpoints, BeginWithTheProtocolOfTheirPickle) {
+  const TemporaryFolder folder;
+  const auto reports = run_world(1, [&](const Group& group) {
+    std::int64_t step = 1;
+    save_checkpoint(folder / "a.pt", group, {.step = &step});
+    return StoredRecords(folder / "a.pt").text("data.pkl").substr(0, 2);
+  });
+  EXPECT_EQ(reports, same(1, "\x80\x02"));
 }
 
 TEST(SavedCheckpoints, AreRefusedWhereRanksDiffer) {
