@@ -215,6 +215,11 @@ TEST_F(HostileFiles, WhoseDirectoryPointsBesideARecordAreRefused) {
             "it is torn or damaged (a record is not where its directory says)");
 }
 
+TEST_F(HostileFiles, WithoutTheEndOfADirectoryAreRefused) {
+  EXPECT_EQ(outcome_of_file(std::string(100, 'x')),
+            "it is torn or damaged (the end of its directory is missing)");
+}
+
 TEST_F(HostileFiles, MayBeAsLargeAsTheirNumbersOf64BitsSay) {
   std::vector<ZipRecord> records{{.name = "data.pkl", .bytes = tensor_pickle(3)},
                                  {.name = "data/0", .bytes = "xyz", .is_large = true}};
