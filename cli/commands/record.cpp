@@ -2,9 +2,11 @@
 #include "cli/output/recording.h"
 #include "cli/run_app.h"
 #include "cli/usage.h"
+#include "harness/base/characters.h"
 #include "harness/process/start_program.h"
 
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 
 namespace lockstep::cli {
@@ -15,7 +17,23 @@ struct RecordFlags {
   std::string folder = "recorded", values, perturb;
 };
 
-[[noreturn]] void record(const RecordFlags& flags, const std::vector<std::string>& command) {
+// Slurm or mpirun may start `record` once a rank, of which the first speaks for all.
+bool is_first_rank() {
+  for (const char* name : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"})
+    if (const char* rank = std::getenv(name); rank && *rank) return std::string(rank) == "0";
+  return true;
+}
+
+// Before the command runs, since `record` becomes it and there is nobody left to speak behind it.
+void say_what_is_next(const RecordFlags& flags, const std::string& program) {
+  const auto folder = shell_word(flags.folder);
+  const auto judge = shell_word(program) + " judge " +
+                     (flags.perturb.empty() ? folder : "RANKS --against " + folder);
+  std::cerr << "lockstep: records into " << folder << "; when it has ended: " << judge << std::endl;
+}
+
+[[noreturn]] void record(const RecordFlags& flags, const std::vector<std::string>& command,
+                         const std::string& program) {
   if (command.empty())
     throw UsageError("record: say which program: record -- torchrun --nproc-per-node 2 train.py");
   refuse_option("record", command.front());
@@ -30,6 +48,7 @@ struct RecordFlags {
   have_python_record();
   ::unsetenv("LOCKSTEP_HOST");  // cli/lockstep_files.cpp
   handle_signals_as_others_do();
+  if (is_first_rank()) say_what_is_next(flags, program);
   const auto why = become_program(command.front(), command);
   throw UsageError("record: " + command.front() + " cannot be started: " + why);
 }
@@ -50,8 +69,11 @@ void add_record(CLI::App& app) {
   command->footer(
       "record [--out FOLDER] [--] COMMAND [ARGUMENTS]... becomes the command, such as torchrun's, "
       "and every process of Python "
-      "that it starts records from its import of PyTorch on. The exit code is the command's.");
-  command->callback([flags, command] { record(*flags, command->remaining()); });
+      "that it starts records from its import of PyTorch on. One line on stderr says first where, "
+      "and "
+      "how to judge it. The exit code is the command's.");
+  command->callback(
+      [flags, command, &app] { record(*flags, command->remaining(), app.get_name()); });
 }
 
 }  // namespace lockstep::cli

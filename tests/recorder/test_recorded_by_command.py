@@ -105,8 +105,21 @@ class Recorded(unittest.TestCase):
         plain = self.run_there(*command, **alone)
         recorded = self.record(*command, **alone)
         self.assertEqual((plain.returncode, plain.stderr), (3, ""))
-        self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr), (3, plain.stdout, ""))
+        self.assertEqual((recorded.returncode, recorded.stdout), (3, plain.stdout))
+        self.assertEqual(recorded.stderr.splitlines(), ["lockstep: records into out; when it has ended: %s judge out" % self.lockstep])
         self.assertEqual(os.listdir(self.out), ["rank0.history"])
+
+    def test_its_one_line_names_what_can_be_typed_next(self):
+        self.train()
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        result = self.run_there(self.lockstep, "record", "--out", "a folder", "--", peer.PYTHON, "train.py", **alone)
+        line, = result.stderr.splitlines()
+        judged = self.run_there("bash", "-c", line.partition("; when it has ended: ")[2])
+        self.assertIn("run.is_recorded_whole", judged.stdout, line)
+        moved = self.run_there(self.lockstep, "record", "--out", "a folder", "--perturb", "1", "--", "true")
+        self.assertIn("judge RANKS --against 'a folder'", moved.stderr)
+        other_rank = self.run_there(self.lockstep, "record", "--out", "new", "--", "true", RANK="1")
+        self.assertEqual((other_rank.returncode, other_rank.stderr), (0, ""))
 
     def test_a_moved_run_is_recorded_below_the_run_that_it_is_compared_with(self):
         self.train()
