@@ -1,12 +1,12 @@
 #include "cli/commands/commands.h"
 #include "cli/output/recording.h"
+#include "cli/print.h"
 #include "cli/run_app.h"
 #include "cli/usage.h"
 #include "harness/base/characters.h"
 #include "harness/process/start_program.h"
 
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 
 namespace lockstep::cli {
@@ -29,7 +29,7 @@ void say_what_is_next(const RecordFlags& flags, const std::string& program) {
   const auto folder = shell_word(flags.folder);
   const auto judge = shell_word(program) + " judge " +
                      (flags.perturb.empty() ? folder : "RANKS --against " + folder);
-  std::cerr << "lockstep: records into " << folder << "; when it has ended: " << judge << std::endl;
+  print_to_stderr("records into " + folder + "; when it has ended: " + judge);
 }
 
 [[noreturn]] void record(const RecordFlags& flags, const std::vector<std::string>& command,

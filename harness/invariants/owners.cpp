@@ -23,7 +23,9 @@ std::string text_of(const Name& name) {
 
 // The parameters that the ranks' optimizers hold, over the whole run.
 struct Ownership {
-  std::map<Name, std::set<std::string>> owners;
+  std::set<Name> owned_by_any;
+  // By rank, since ranks that step other optimizers number them otherwise.
+  std::vector<std::map<Name, std::set<std::string>>> owners;
   std::vector<std::map<std::string, Updates>> updates;  // by rank and optimizer
   std::set<Name> trained;                               // parameters of all models
   std::set<std::string> owned;    // models of which some optimizer has a parameter
@@ -36,6 +38,7 @@ Ownership ownership_in(const RecordedRun& run) {
   Ownership is;
   for (const auto& rank : run.ranks) {
     auto& updates = is.updates.emplace_back();
+    auto& owners = is.owners.emplace_back();
     for (size_t number = 0; number < rank.records.size(); ++number) {
       const auto& record = rank.records[number];
       if (const auto* digests = std::get_if<Digests>(&record.what)) {
@@ -56,7 +59,8 @@ Ownership ownership_in(const RecordedRun& run) {
       updates.try_emplace(fact->name, Updates{number, number}).first->second.last = number;
       if (owned.empty() && fact->whole("foreign").value_or(0) > 0) is.foreign.insert(fact->name);
       for (const auto& name : owned) {
-        is.owners[name].insert(fact->name);
+        owners[name].insert(fact->name);
+        is.owned_by_any.insert(name);
         is.owned.insert(name.first);
       }
     }
@@ -66,18 +70,27 @@ Ownership ownership_in(const RecordedRun& run) {
 
 // True if one of them makes updates between those of another one: the last does not just replace
 // the first for what follows, as a second stage of a training does.
-bool take_turns(const std::set<std::string>& optimizers, const Ownership& is) {
-  for (const auto& updates : is.updates) {
-    std::vector<Updates> all;
-    for (const auto& name : optimizers)
-      if (const auto found = updates.find(name); found != updates.end())
-        all.push_back(found->second);
-    std::sort(all.begin(), all.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (size_t next = 1; next < all.size(); ++next)
-      if (all[next].first < all[next - 1].last) return true;
-  }
+bool take_turns(const std::set<std::string>& optimizers,
+                const std::map<std::string, Updates>& updates) {
+  std::vector<Updates> all;
+  for (const auto& name : optimizers)
+    if (const auto found = updates.find(name); found != updates.end()) all.push_back(found->second);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t next = 1; next < all.size(); ++next)
+    if (all[next].first < all[next - 1].last) return true;
   return false;
+}
+
+// A parameter that several optimizers of a rank update.
+std::optional<Finding> has_two_owners(const Ownership& is) {
+  for (size_t rank = 0; rank < is.owners.size(); ++rank)
+    for (const auto& [parameter, names] : is.owners[rank])
+      if (names.size() > 1 && take_turns(names, is.updates[rank]))
+        return Finding{"", "two_optimizers", text_of(parameter),
+                       text_of(parameter) + " belongs to " +
+                           joined(std::vector<std::string>(names.begin(), names.end()), " and ") +
+                           ": each updates it"};
+  return {};
 }
 
 // A parameter that had a gradient when an optimizer with others of its model made an update.
@@ -101,7 +114,7 @@ std::optional<Lacking> first_lacking(const Rank& rank, const Ownership& is) {
       const auto* of = std::exchange(gradients[model], nullptr);
       for (size_t tensor = 0; of && tensor < of->values.size(); ++tensor)
         if (const Name name{model, of->list->tensors[tensor].name};
-            !of->values[tensor].is_missing() && !is.owners.contains(name))
+            !of->values[tensor].is_missing() && !is.owned_by_any.contains(name))
           return Lacking{name, record.at};
     }
   }
@@ -123,7 +136,7 @@ std::optional<Finding> holds_other_tensors(const Ownership& is) {
                          " a gradient: " + kMadeBefore};
   if (is.foreign.empty()) return {};
   for (const auto& name : is.trained)
-    if (!is.owners.contains(name) && !is.strangers.contains(*is.foreign.begin()))
+    if (!is.owned_by_any.contains(name) && !is.strangers.contains(*is.foreign.begin()))
       return Finding{"", "steps_other_tensors", text_of(name),
                      text_of(name) + " belongs to no optimizer, and " + *is.foreign.begin() +
                          " holds tensors of no wrapped model: " + kMadeBefore};
@@ -136,15 +149,10 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
   const auto is = ownership_in(run);
   if (is.trained.empty() && is.strangers.empty()) return {.why_not = kNoModel};
   Judgement judgement{.compared = counted(is.trained.size(), "parameter")};
-  for (const auto& [parameter, names] : is.owners)
-    if (names.size() > 1 && take_turns(names, is)) {
-      judgement.findings.push_back(
-          {"", "two_optimizers", text_of(parameter),
-           text_of(parameter) + " belongs to " +
-               joined(std::vector<std::string>(names.begin(), names.end()), " and ") +
-               ": each updates it"});
-      return judgement;
-    }
+  if (auto two = has_two_owners(is)) {
+    judgement.findings.push_back(std::move(*two));
+    return judgement;
+  }
   auto others = holds_other_tensors(is);
   for (const auto& rank : run.ranks)
     if (const auto lacking = first_lacking(rank, is)) {

@@ -78,7 +78,8 @@ bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
 bool sends_parameters(const Rank& rank, int64_t elements) {
   std::map<int, int64_t> sent;  // by step
   for (const auto& event : rank.history.events)
-    if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "broadcast")
+    if (const auto* is = std::get_if<Collective>(&event.what);
+        is && (is->op == "broadcast" || is->op == "send"))
       sent[event.at.step] += is->elements;
   return std::count_if(sent.begin(), sent.end(),
                        [&](const auto& step) { return step.second >= elements; }) > 1;
@@ -133,6 +134,17 @@ bool keeps_its_parameters(const Rank& rank) {
       return false;
   }
   return !first.empty();
+}
+
+// True if at most one rank makes backwards, as a learner does for actors: there is nothing to
+// average.
+bool computes_gradients_alone(const RecordedRun& run) {
+  return std::count_if(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+           return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
+             const auto* fact = std::get_if<Fact>(&record.what);
+             return fact && (fact->name == "backward" || fact->name == "own gradients");
+           });
+         }) <= 1;
 }
 
 // Sentences that name the parameters that the program told DistributedDataParallel to ignore.
@@ -231,6 +243,7 @@ bool averages_unseen(const RecordedRun& run) {
 
 std::optional<Finding> never_averaged(const RecordedRun& run) {
   const auto& rank = run.ranks.front();
+  if (computes_gradients_alone(run) && updates_centrally(run)) return {};
   const bool any_wrapped = wraps_a_model(rank);
   const auto averaged_later = averaged_between_updates(run);
   for (const auto& [of, is] : unwrapped_in(rank)) {

@@ -12,15 +12,37 @@ namespace lockstep::recorded {
 
 namespace {
 
+using Names = std::set<std::pair<std::string, std::string>>;  // a model's, and a tensor's
+
+// The tensors of models that were infinite before anything was trained: a mask of attention, say,
+// or the range that an observer begins with.
+Names infinite_by_design(const std::vector<Row>& rows) {
+  Names names;
+  std::set<std::string> begun;
+  for (const auto& row : rows) {
+    if (!begun.insert(row.of).second || row.at.phase == "update") continue;
+    for (const auto* digests : row.by_rank)
+      for (size_t tensor = 0; digests && tensor < digests->values.size(); ++tensor)
+        if (std::isinf(digests->values[tensor].norm))
+          names.emplace(row.of, digests->list->tensors[tensor].name);
+  }
+  return names;
+}
+
 // The first tensor of a row that is not finite on some rank.
-std::optional<Finding> not_finite(const Row& row, const std::string& role) {
+std::optional<Finding> not_finite(const Row& row, const std::string& role,
+                                  const Names& infinite = {}) {
   const Digests* any = nullptr;
   for (const auto* digests : row.by_rank) any = any ? any : digests;
   for (size_t tensor = 0; tensor < any->values.size(); ++tensor) {
+    const bool may_be_infinite = infinite.contains({row.of, any->list->tensors[tensor].name});
+    const auto is_meant = [&](double norm) {
+      return std::isfinite(norm) || (may_be_infinite && std::isinf(norm));
+    };
     std::vector<int> ranks;
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
-      if (const auto* digests = row.by_rank[rank]; digests && tensor < digests->values.size() &&
-                                                   !std::isfinite(digests->values[tensor].norm))
+      if (const auto* digests = row.by_rank[rank];
+          digests && tensor < digests->values.size() && !is_meant(digests->values[tensor].norm))
         ranks.push_back(static_cast<int>(rank));
     if (ranks.empty()) continue;
     const bool is_one = ranks.size() == 1 && row.by_rank.size() > 1;
@@ -36,6 +58,7 @@ std::optional<Finding> not_finite(const Row& row, const std::string& role) {
 std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
                                                         const std::string& role) {
   const auto rows = rows_of(run, role);
+  const auto infinite = infinite_by_design(rows);
   const auto is_replaced = [&](const Row& row) {
     const auto next = std::find_if(&row + 1, rows.data() + rows.size(),
                                    [&](const Row& other) { return other.of == row.of; });
@@ -43,7 +66,7 @@ std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
            !not_finite(*next, role);
   };
   for (const auto& row : rows)
-    if (auto finding = not_finite(row, role); finding && !is_replaced(row))
+    if (auto finding = not_finite(row, role, infinite); finding && !is_replaced(row))
       return std::pair{row, std::move(*finding)};
   return {};
 }

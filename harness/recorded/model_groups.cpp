@@ -31,13 +31,23 @@ std::vector<int> group_of(const Rank& rank) {
                                                                            : group;
 }
 
+// True if it makes no backward and no update, as a rank that evaluates what the others train.
+bool trains_nothing(const Rank& rank) {
+  return std::none_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    return fact && (fact->name == "backward" || fact->name.starts_with("optimizer "));
+  });
+}
+
 }  // namespace
 
 std::vector<GroupRun> runs_of_groups(const RecordedRun& run) {
   std::map<std::vector<int>, std::vector<int>> members;  // by group, those that name it
   for (const auto& rank : run.ranks) {
     if (!shards_of(rank).empty()) return {};
-    members[group_of(rank)].push_back(rank.number);
+    const auto group = group_of(rank);
+    if (group.empty() && trains_nothing(rank)) continue;
+    members[group].push_back(rank.number);
   }
   std::vector<GroupRun> groups;
   for (const auto& [group, ranks] : members) {
@@ -50,7 +60,8 @@ std::vector<GroupRun> runs_of_groups(const RecordedRun& run) {
     }
     groups.push_back(std::move(of));
   }
-  return groups.size() > 1 ? std::move(groups) : std::vector<GroupRun>();
+  const bool is_whole = groups.size() == 1 && groups.front().ranks.size() == run.ranks.size();
+  return is_whole ? std::vector<GroupRun>() : std::move(groups);
 }
 
 }  // namespace lockstep::recorded

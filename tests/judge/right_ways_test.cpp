@@ -5,9 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace lockstep::recorded {
 namespace {
+
+// The names of the invariants that fail in the whole judgement.
+std::vector<std::string> failed_in(const RecordedRun& run) {
+  std::vector<std::string> names;
+  for (const auto& result : judged(run).results)
+    if (is_failure(result.kind)) names.push_back(result.scenario);
+  return names;
+}
 
 // DistributedDataParallel refuses an unused parameter unless it is set to expect some; any other
 // averaging of gradients takes a model as it is.
@@ -225,6 +235,63 @@ TEST(RightWays, AllowGroupsOfRanksThatTrainAModelEachAndJudgeEach) {
               std::string::npos)
         << failed->worst.findings.front().diagnosis;
   }
+}
+
+// The third rank wraps nothing and trains nothing: it evaluates what the others send, say.
+TEST(RightWays, AllowARankOutsideOfTheGroupThatTrains) {
+  for (const bool trains : {false, true}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      rank.world = 3;
+      auto& model = nth<Fact>(rank, 0, "model 0").values;
+      model["wrapper"] = "DistributedDataParallel";
+      model["ranks"] = {0, 1};
+    }
+    auto& other = run.ranks.emplace_back(right_rank(2, 3));
+    std::erase_if(other.records, [&](const Record& is) {
+      return is.at.phase != "" && !(trains && is.at.phase == "backward");
+    });
+    for (auto& rank : run.ranks)
+      nth<Fact>(rank, 0, "process group").values = {{"rank", rank.number}, {"world", 3}};
+    EXPECT_EQ(failed_in(run) == std::vector<std::string>(), !trains);
+  }
+}
+
+// A mask of attention, or an observer of ranges, is infinite before anything is trained.
+TEST(RightWays, AllowBuffersThatBeginInfinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto found_with = [](const std::vector<double>& norms) {
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      for (size_t step = 0; step < norms.size(); ++step)
+        nth<Digests>(rank, static_cast<int>(step), "buffers").values[0].norm = norms[step];
+    return !values_stay_finite(run).findings.empty();
+  };
+  EXPECT_FALSE(found_with({infinity, infinity, 1, 1}));
+  EXPECT_FALSE(found_with({infinity, infinity, infinity, infinity}));
+  EXPECT_TRUE(found_with({infinity, infinity, std::nan(""), 1}));
+  EXPECT_TRUE(found_with({1, 1, infinity, 1}));
+  EXPECT_TRUE(found_with({std::nan(""), 1, 1, 1}));
+  auto run = right_run();
+  for (auto& rank : run.ranks) nth<Digests>(rank, 0, "state").values[0].norm = infinity;
+  EXPECT_EQ(values_stay_finite(run).findings.size(), 1u);  // an update made it so
+}
+
+// Rank 1 steps one of two optimizers, so that its first is the second of rank 0.
+TEST(RightWays, DoNotTakeOptimizersThatRanksNumberOtherwiseForTwoOfOneParameter) {
+  auto run = right_run();
+  const auto owns = [](Fact& update, const char* name) {
+    update.values["owned"] = Json::array({Json::array({"model 0", name})});
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    auto& update = nth<Fact>(run.ranks[0], (step + 1) / 2, "optimizer 0");
+    owns(update, step % 2 ? "w1" : "w0");
+    if (step % 2) update.name = "optimizer 1";
+    owns(nth<Fact>(run.ranks[1], step, "optimizer 0"), "w1");
+  }
+  EXPECT_TRUE(optimizers_own_parameters_once(run).findings.empty());
+  owns(nth<Fact>(run.ranks[0], 0, "optimizer 1"), "w0");
+  EXPECT_EQ(optimizers_own_parameters_once(run).findings.at(0).pattern, "two_optimizers");
 }
 
 }  // namespace

@@ -102,5 +102,26 @@ TEST(SentParameters, AreNotWhatLeavesTheParametersOfOthersAsTheyWere) {
   EXPECT_EQ(ranks_make_the_same_steps(run).findings.at(0).pattern, "skipped_update");
 }
 
+// A learner computes all gradients and sends what it made of them, by broadcasts or one by one; its
+// actors have no backward.
+TEST(SentParameters, AskForNoAverageWhereOneRankAloneHasGradients) {
+  for (const char* op : {"broadcast", "send", "barrier"}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      rank.history.events.clear();
+      nth<Fact>(rank, 0, "model 0").values["wrapper"] = "watched";
+      for (int step = 0; step < kSteps; ++step) {
+        nth<Fact>(rank, step, "backward").values["kind"] = "by hand";
+        rank.history.events.push_back(
+            {{step, "update"}, Collective{.op = op, .group = "world", .elements = 4}});
+      }
+    }
+    std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase != ""; });
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), op != std::string("barrier"))
+        << op;
+    EXPECT_EQ(ranks_make_the_same_steps(run).findings.empty(), op != std::string("barrier")) << op;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::recorded

@@ -42,9 +42,9 @@ def observed(hook, tensor):
     def own(given):
         if is_compiling() or not _state.recorder.is_on():
             return hook(given)
-        before = quietly("a hooked gradient", _state.recorder.gradients.before_hook, reference, given)
+        key = quietly("a hooked gradient", _state.recorder.gradients.before_hook, reference, given)
         result = hook(given)
-        quietly("a hooked gradient", _state.recorder.gradients.after_hook, reference, before)
+        quietly("a hooked gradient", _state.recorder.gradients.after_hook, key)
         return result
     return own
 
@@ -64,7 +64,9 @@ class Gradients:
     def __init__(self, record):
         # By model or optimizer: collectives that the program had issued as its gradients were its own, and the names of those.
         self.record, self.own = record, {}
-        self.hooked = {}  # By id of a parameter: a sample of its gradient before a hook that issued a collective, in this backward.
+        # By id of a parameter: a sample of its gradient before a hook that issued a collective, in this backward; empty where an
+        # update within the hook took it. And what hooks that run now began with.
+        self.hooked, self.hooking = {}, {}
         self.scaled, self.scale, self.is_scaled = [], 1.0, False  # Losses that a GradScaler multiplied, and whether the last backward's was.
         self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions as [their tensors, whether the program waited for them].
 
@@ -73,16 +75,26 @@ class Gradients:
         tensor = reference()
         if self.record.step < STEPS_MOST and len(self.hooked) < TENSORS_MOST and id(tensor) not in self.hooked:
             gradient = tensor.grad if given is tensor else given  # A hook behind the accumulation gets the parameter.
-            return self.record.collectives.count, sample_of_each([("", gradient)]).get("")
-        return None
+            self.hooking[id(tensor)] = self.record.collectives.count, sample_of_each([("", gradient)]).get("")
+        return id(tensor)
 
-    def after_hook(self, reference, before):
-        if before is not None and before[1] is not None and self.record.collectives.count > before[0]:
-            self.hooked[id(reference())] = before[1]
+    def after_hook(self, key):
+        count, sample = self.hooking.pop(key, (0, None))
+        if sample is not None and self.record.collectives.count > count:
+            self.hooked[key] = sample
+
+    def take_hooked(self, of, places):
+        """An update within a hook takes what the hook has averaged."""
+        taken = {id(p): self.hooking[id(p)] for _, p in places if id(p) in self.hooking}
+        for key in taken:
+            self.after_hook(key)
+        if taken:
+            self.leave_hooked(of, [each for each in places if id(each[1]) in taken])
+            self.hooked.update(dict.fromkeys(self.hooked.keys() & taken.keys(), ()))
 
     def leave_hooked(self, of, places):
         """Gradients of a backward that tensor hooks of the program got before they sent them. `places`: (name, parameter)."""
-        tensors = {name: self.hooked[id(p)] for name, p in places if id(p) in self.hooked}
+        tensors = {name: self.hooked[id(p)] for name, p in places if self.hooked.get(id(p))}
         if tensors:
             self.own[of] = self.record.collectives.count, set(tensors)
             self.record.fact("own gradients", of=of, tensors=tensors, hooked=True)

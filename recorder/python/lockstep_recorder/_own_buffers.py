@@ -26,7 +26,10 @@ class OwnBuffers:
         if not self.layers or self.step == self.record.step or self.passes == PASSES_MOST:
             return
         self.step, self.passes = self.record.step, self.passes + 1
-        kept = {id(each) for model in models if field(model.wrapper(), "broadcast_buffers") for each in torch.nn.Module.modules(model.module())}
+        # One that knew of no buffer as it was made broadcasts none that a layer registers later either, as a mask of pruning.
+        wrappers = [(model.wrapper(), model.module()) for model in models]
+        kept = {id(each) for wrapper, module in wrappers if field(wrapper, "broadcast_buffers") and field(wrapper, "modules_buffers")
+                for each in torch.nn.Module.modules(module)}
         named, counts = [], {}
         for key, reference in list(self.layers.items()):
             layer = reference()

@@ -106,6 +106,7 @@ class Training(Passes):
         self.record.gradients.take(parameters_of(optimizer))
         if strangers:
             gradients = gradients_of(strangers)
+            self.record.gradients.take_hooked(self.names.of(optimizer), strangers)
             self.record.gradients.average(self.names.of(optimizer), gradients)
             self.record.digests(self.names.of(optimizer), "gradients", gradients)
         own = set(map(id, parameters_of(optimizer)))

@@ -11,10 +11,11 @@ from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, run
 
 import torch
 import torch.distributed as dist
+import torch.nn.utils.prune
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from forked_ranks import record_programs
 
@@ -97,10 +98,78 @@ def average_in_data(rank, name):
         net[0].weight.data[4:].mul_(0.99 if name != "frozen_of_a_rank_in_data" or rank == 0 else 0.98)
 
 
+def attend(rank, name):
+    """A causal mask is infinite from the begin, beside statistics that are broadcast."""
+    net = layers()
+    net[0].register_buffer("mask", torch.full((WIDTH, WIDTH), float("-inf")).triu(1))
+    net.append(nn.BatchNorm1d(CLASSES))
+    ddp = DistributedDataParallel(net)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+def update_in_hooks(rank, name):
+    """Each gradient is averaged, and its parameter updated, as the backward leaves it."""
+    net, world = layers(), dist.get_world_size()
+    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in net.parameters()}
+
+    def hook(p):
+        dist.all_reduce(p.grad)
+        if name == "updated_in_hooks":
+            p.grad.div_(world)
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+    for p in net.parameters():
+        p.register_post_accumulate_grad_hook(hook)
+    for x, y in batches():
+        cross_entropy(net(x), y).backward()
+
+
+def prune_after_wrapping(rank, name):
+    """The wrapper knew of no buffer, and broadcasts no mask."""
+    ddp = DistributedDataParallel(layers())
+    torch.manual_seed(rank if name == "pruned_by_a_rank" else 0)
+    nn.utils.prune.random_unstructured(ddp.module[0], "weight", 0.5)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+def average_rounds(rank, name):
+    """Ranks update on their own in rounds, each by a new optimizer, and average the parameters behind each."""
+    net, world = layers(), dist.get_world_size()
+    loader = DataLoader(rows(), BATCH, sampler=DistributedSampler(rows()))
+    for number in range(3):
+        optimizer = sgd(net)
+        loader.sampler.set_epoch(number)
+        for x, y in loader:
+            update(net, optimizer, x, y)
+        for p in net.parameters():
+            if name == "rounds_averaged" or p.ndim > 1:
+                dist.all_reduce(p.data)
+                p.data.div_(world)
+
+
+def learn_alone(rank, name):
+    """One rank learns from what the others collect, and sends them its parameters."""
+    net = layers()
+    optimizer = sgd(net)
+    for x, y in batches():
+        given = [None] * dist.get_world_size() if rank == 0 else None
+        dist.gather_object((x, y), given, 0)
+        for each in given or ():
+            update(net, optimizer, *each)
+        for p in net.parameters():
+            dist.broadcast(p.data, 0)
+
+
 PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
             slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
-            exchange_by_pairs: ("averaged_by_pairs", "sent_in_vain")}
+            attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"),
+            prune_after_wrapping: ("pruned_alike", "pruned_by_a_rank"), average_rounds: ("rounds_averaged", "rounds_averaged_in_part"),
+            learn_alone: ("learns_alone",), exchange_by_pairs: ("averaged_by_pairs", "sent_in_vain")}
 
 if __name__ == "__main__":
     record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

@@ -11,12 +11,14 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts")
+CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts", "masked_by_infinity", "updated_in_hooks", "pruned_alike")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "sliced": ("data.is_partitioned", "divides_batches"),
     "scattered": ("data.is_partitioned", "divides_batches"),
     "classes_of_own": ("gradients.are_averages", "classes_weighed_unlike"),
+    "pruned_by_a_rank": ("buffers.follow_rank_zero", "own_buffers"),
+    "rounds_averaged": ("parameters.are_the_same", "averaged_between_updates"),
     "averaged_by_pairs": ("parameters.are_the_same", "averaged_between_updates"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -27,6 +29,8 @@ MISTAKES = {
     "uneven_parts": ("run.has_one_length", "stopped_early"),
     "teacher_of_a_rank_in_data": ("parameters.are_the_same", "no_two_ranks_agree", "a teacher or an average of weights say"),
     "frozen_of_a_rank_in_data": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "updated_in_hooks_by_sums": ("gradients.are_averages", "sum_not_average", "in a hook of a parameter (register_hook) say"),
+    "rounds_averaged_in_part": ("parameters.are_the_same", "no_two_ranks_agree"),
     "sent_in_vain": ("forward.runs_through_the_wrapper", "nobody_averaged"),
 }
 
@@ -34,6 +38,11 @@ MISTAKES = {
 class Parts(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
     FILE = "programs_of_parts.py"
+    FURTHER = ("learns_alone:2",)
+
+    def test_a_rank_that_learns_for_all_is_not_called_wrong(self):
+        _, results = self.judge("learns_alone-2", statuses=(3, 77))
+        self.assertEqual([name for name, each in results.items() if each["result"] == "fail"], [])
 
     def test_batches_that_the_program_divides_are_one_remark(self):
         for name in ("sliced", "scattered"):
