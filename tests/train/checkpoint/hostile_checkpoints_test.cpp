@@ -2,7 +2,6 @@
 #include "tests/train/checkpoint/training.h"
 #include "tests/train/checkpoint/zip_files.h"
 #include "train/checkpoint/archive.h"
-#include "train/checkpoint/files.h"
 #include "train/checkpoint/pickle_reader.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +9,10 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fcntl.h>
-#include <filesystem>
 #include <fstream>
 #include <new>
 #include <stdexcept>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static std::atomic<std::uint64_t> allocated{0};
 
@@ -44,7 +39,6 @@ void operator delete(void* memory, std::size_t /*size*/) noexcept {
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::little_endian;
 using testing::TemporaryFolder;
 using testing::zip_of;
@@ -251,60 +245,6 @@ TEST_F(HostileFiles, ThatAreNoFilesAreRefused) {
       EXPECT_STREQ(error.what(), "it is no regular file") << path;
     }
   }
-}
-
-class FilesInTheWay : public HostileFiles {
- protected:
-  std::string outcome_of_saving() {
-    try {
-      replace_file(
-          folder_ / "a.pt", [](const Write& write) { write("new", 3); }, 1, false);
-    } catch (const std::runtime_error& error) {
-      std::string sentence = error.what();
-      const std::string path = folder_ / "";
-      for (std::size_t at; (at = sentence.find(path)) != std::string::npos;)
-        sentence.erase(at, path.size());
-      return sentence;
-    }
-    return "saved " + text_in("a.pt");
-  }
-
-  std::string text_in(const std::string& name) {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-};
-
-TEST_F(FilesInTheWay, ALinkIsNotFollowed) {
-  std::ofstream(folder_ / "victim") << "dear";
-  fs::create_symlink(folder_ / "victim", folder_ / "a.pt.partial");
-  EXPECT_EQ(outcome_of_saving(), "cannot write a.pt.partial: it is no regular file");
-  EXPECT_EQ(text_in("victim"), "dear");
-  EXPECT_FALSE(fs::exists(folder_ / "a.pt"));
-}
-
-TEST_F(FilesInTheWay, ASecondNameOfAFileIsNotWrittenTo) {
-  std::ofstream(folder_ / "victim") << "dear";
-  fs::create_hard_link(folder_ / "victim", folder_ / "a.pt.partial");
-  EXPECT_EQ(outcome_of_saving(), "saved new");
-  EXPECT_EQ(text_in("victim"), "dear");
-}
-
-TEST_F(FilesInTheWay, APipeIsNotWaitedFor) {
-  ASSERT_EQ(::mkfifo((folder_ / "a.pt.partial").c_str(), 0600), 0);
-  EXPECT_EQ(outcome_of_saving(), "cannot write a.pt.partial: it is no regular file");
-}
-
-TEST_F(FilesInTheWay, WhatAKilledProcessLeftIsReplacedUnlessItIsStillWritten) {
-  std::ofstream(folder_ / "a.pt.partial") << "half a checkp";
-  const int other = ::open((folder_ / "a.pt.partial").c_str(), O_WRONLY | O_CLOEXEC);
-  ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_EQ(outcome_of_saving(),
-            "cannot write a.pt.partial, which another process writes: Resource temporarily "
-            "unavailable");
-  ::close(other);
-  EXPECT_EQ(outcome_of_saving(), "saved new");
-  EXPECT_FALSE(fs::exists(folder_ / "a.pt.partial"));
 }
 
 }  // namespace
