@@ -2,6 +2,7 @@
 #include "ddp/distributed_sampler.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/train/checkpoint/training.h"
+#include "tests/train/checkpoint/zip_files.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint/archive.h"
 #include "train/checkpoint/model_state.h"
@@ -172,6 +173,22 @@ TEST_F(Refused, APositionInAWorldOfAnotherSize) {
             testing::same(3, "ranks 0, 1 and 2 of 3 cannot take part: load_checkpoint: " + path +
                                  ": DistributedSampler: the archive's num_replicas is 2, "
                                  "expected 3"));
+}
+
+TEST_F(Refused, AnArchiveWhoseDirectoryIsMissingOrPointsBesideARecord) {
+  const auto sentence_on = [&](const std::string& bytes) {
+    write_bytes(folder_ / "bad.pt", bytes);
+    try {
+      read_archive(folder_ / "bad.pt");
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("it was read");
+  };
+  EXPECT_EQ(sentence_on("PK\3\4" + std::string(100, 'x')),
+            "it is torn or damaged (the end of its directory is missing)");
+  EXPECT_EQ(sentence_on(testing::zip_of({{.name = "data.pkl", .bytes = "\x80\2N.", .says_at = 1}})),
+            "it is torn or damaged (a record is not where its directory says)");
 }
 
 // Every byte of a file of ours counts, and every length; 64 of each.
