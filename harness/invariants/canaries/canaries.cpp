@@ -15,6 +15,10 @@ const std::vector<Canary>& canaries() {
     const auto first = [](auto change) {
       return [change](RecordedRun& run) { change(run.ranks[1]); };
     };
+    const auto each = [](auto change) {
+      return
+          [change](RecordedRun& run) { std::for_each(run.ranks.begin(), run.ranks.end(), change); };
+    };
     const auto ends = [&](const Ending& ending) {
       return first([ending](Rank& rank) { rank.history.ending = ending; });
     };
@@ -43,6 +47,12 @@ const std::vector<Canary>& canaries() {
          })},
         {"run.has_one_length", "stopped_early",
          first([](Rank& rank) { rank.records.resize(rank.records.size() - 4); })},
+        {"run.has_one_length", "skipped_update", first([](Rank& rank) {
+           std::erase_if(rank.records, [](const Record& is) {
+             return is.at.step == 1 && std::holds_alternative<Fact>(is.what) &&
+                    std::get<Fact>(is.what).name == "optimizer 0";
+           });
+         })},
         {"collectives.have_one_order", "mismatched_collectives", first([](Rank& rank) {
            std::get<Collective>(rank.history.events[2].what).op = "barrier";
          })},
@@ -54,43 +64,43 @@ const std::vector<Canary>& canaries() {
          }},
         {"data.is_one_dataset", "other_length",
          first([](Rank& rank) { nth<Fact>(rank, 0, "loader 0").values["length"] = 20; })},
+        {"data.is_one_dataset", "other_content", each([](Rank& rank) {
+           nth<Fact>(rank, 0, "loader 0").values["fingerprint"] = std::to_string(rank.number);
+         })},
         {"data.is_one_dataset", "split_differently",
          first([](Rank& rank) { nth<Fact>(rank, 0, "loader 0").values["seed"] = 1; })},
         {"data.is_partitioned", "not_a_partition",
          first([](Rank& rank) { nth<Drawn>(rank, 1, "loader 0").indices[0] = 0; })},
         {"data.is_partitioned", "out_of_range",
          first([](Rank& rank) { nth<Drawn>(rank, 1, "loader 0").indices[0] = kLength; })},
-        {"data.is_partitioned", "every_rank_draws_all",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             for (int pass = 0; pass < 2; ++pass) {
-               auto& values = nth<Fact>(rank, pass, "loader 0").values;
-               values.erase("replicas");
-               values["fingerprint"] = "f";
-               for (int64_t i = 0; i < kLength; ++i)
-                 nth<Drawn>(rank, 2 * pass, "loader 0").indices.push_back(i);
-             }
-         }},
-        {"data.order_changes", "epoch_ignored",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             for (int step = 0; step < 2; ++step)
-               nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
-         }},
+        {"data.is_partitioned", "every_rank_draws_all", each([](Rank& rank) {
+           for (int pass = 0; pass < 2; ++pass) {
+             auto& values = nth<Fact>(rank, pass, "loader 0").values;
+             values.erase("replicas");
+             values["fingerprint"] = "f";
+             for (int64_t i = 0; i < kLength; ++i)
+               nth<Drawn>(rank, 2 * pass, "loader 0").indices.push_back(i);
+           }
+         })},
+        {"data.is_partitioned", "same_losses", each([](Rank& rank) {
+           std::erase_if(rank.records, [](const Record& is) { return is.at.phase == "data"; });
+           for (int step = 0; step < kSteps; ++step)
+             nth<Fact>(rank, step, "backward").values["loss"] = 0.5 + step;
+         })},
+        {"data.order_changes", "epoch_ignored", each([](Rank& rank) {
+           for (int step = 0; step < 2; ++step)
+             nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
+         })},
         {"data.evaluates_each_sample_once", "evaluation_padded",
          first([](Rank& rank) { nth<Drawn>(rank, 0, "loader 1").indices.push_back(0); })},
-        {"random.streams_differ", "same_random_stream",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             for (int step = 0; step < kSteps; ++step)
-               nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
-         }},
-        {"optimizer.has_one_setting", "other_groups",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             nth<Fact>(rank, 0, "optimizer 0").values["sizes"] =
-                 Json::array({rank.number, 2 - rank.number});
-         }},
+        {"random.streams_differ", "same_random_stream", each([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step)
+             nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
+         })},
+        {"optimizer.has_one_setting", "other_groups", each([](Rank& rank) {
+           nth<Fact>(rank, 0, "optimizer 0").values["sizes"] =
+               Json::array({rank.number, 2 - rank.number});
+         })},
         {"random.streams_differ", "restarted_stream", first([](Rank& rank) {
            for (int step = 0; step < kSteps; ++step) {
              nth<Digests>(rank, step, "random").values[0].bits = 5;
@@ -104,6 +114,18 @@ const std::vector<Canary>& canaries() {
            nth<Fact>(rank, 1, "backward").values["kind"] = "bare";
            nth<Digests>(rank, 1, "gradients").values[0].bits = 77;
          })},
+        {"forward.runs_through_the_wrapper", "backward_again", first([](Rank& rank) {
+           nth<Fact>(rank, 1, "backward").values["kind"] = "again";
+           nth<Digests>(rank, 1, "gradients").values[0].bits = 77;
+         })},
+        {"forward.runs_through_the_wrapper", "other_mode", each([](Rank& rank) {
+           nth<Fact>(rank, 1, "backward").values["training"] = rank.number == 0;
+         })},
+        {"forward.runs_through_the_wrapper", "group_of_one", each([](Rank& rank) {
+           auto& values = nth<Fact>(rank, 0, "model 0").values;
+           values["wrapper"] = "DistributedDataParallel";
+           values["ranks"] = {rank.number};
+         })},
         {"forward.runs_through_the_wrapper", "update_not_averaged", first([](Rank& rank) {
            nth<Fact>(rank, 0, "model 0").values["wrapped"] = true;
            nth<Fact>(rank, 2, "backward").values["kind"] = "local";
@@ -114,18 +136,14 @@ const std::vector<Canary>& canaries() {
          first([](Rank& rank) { nth<Digests>(rank, 2, "gradients").values[1].bits = 77; })},
         {"gradients.are_the_same", "synchronised_on_some_ranks",
          first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync"; })},
-        {"gradients.are_averages", "sum_not_average",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks) {
-             const auto own = Json::array({0.5 + rank.number, 1.5, 2.0});
-             for (const auto& [name, values] :
-                  {std::pair{"own gradients", own},
-                   std::pair{"averaged gradients", Json::array({2.0, 3.0, 4.0})}})
-               rank.records.push_back(
-                   {{0, "backward"},
-                    Fact{name, {{"of", "model 0"}, {"tensors", {{"w0", values}}}}}});
-           }
-         }},
+        {"gradients.are_averages", "sum_not_average", each([](Rank& rank) {
+           const auto own = Json::array({0.5 + rank.number, 1.5, 2.0});
+           for (const auto& [name, values] :
+                {std::pair{"own gradients", own},
+                 std::pair{"averaged gradients", Json::array({2.0, 3.0, 4.0})}})
+             rank.records.push_back(
+                 {{0, "backward"}, Fact{name, {{"of", "model 0"}, {"tensors", {{"w0", values}}}}}});
+         })},
         {"gradients.are_averages", "average_of_averages",
          [](RecordedRun& run) {
            for (int step = 0; step < kSteps; ++step)
@@ -142,23 +160,23 @@ const std::vector<Canary>& canaries() {
          [](RecordedRun& run) {
            for (auto& rank : run.ranks) nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync";
          }},
-        {"gradients.reach_every_parameter", "never_a_gradient",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             for (int step = 0; step < kSteps; ++step)
-               nth<Digests>(rank, step, "gradients").values[1] = {0, -1};
-         }},
+        {"gradients.reach_every_parameter", "never_a_gradient", each([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step)
+             nth<Digests>(rank, step, "gradients").values[1] = {0, -1};
+         })},
         {"optimizer.owns_parameters_once", "two_optimizers",
          first([](Rank& rank) { nth<Fact>(rank, 1, "optimizer 0").name = "optimizer 1"; })},
-        {"optimizer.owns_parameters_once", "steps_other_tensors",
-         [](RecordedRun& run) {
-           for (auto& rank : run.ranks)
-             for (int step = 0; step < kSteps; ++step) {
-               auto& values = nth<Fact>(rank, step, "optimizer 0").values;
-               values["owned"] = Json::array();
-               values["foreign"] = 2;
-             }
-         }},
+        {"optimizer.owns_parameters_once", "in_no_optimizer", each([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step)
+             nth<Fact>(rank, step, "optimizer 0").values["owned"].erase(1);
+         })},
+        {"optimizer.owns_parameters_once", "steps_other_tensors", each([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step) {
+             auto& values = nth<Fact>(rank, step, "optimizer 0").values;
+             values["owned"] = Json::array();
+             values["foreign"] = 2;
+           }
+         })},
         {"optimizer.has_one_setting", "no_two_ranks_agree", first([](Rank& rank) {
            nth<Fact>(rank, 2, "optimizer 0").values["groups"][0]["lr"] = 0.25;
          })},
