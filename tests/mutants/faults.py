@@ -110,6 +110,7 @@ class Page:
     def __init__(self):
         self.lines = {}  # by mutant and place
         self.automatic = ""  # the section of auto.py
+        self.by_hand = ""  # what stands between the two tables and no tool writes
 
     @classmethod
     def read(cls, path):
@@ -117,7 +118,9 @@ class Page:
         page = cls()
         whole = path.read_text() if path.exists() else ""
         if DRAWN in whole:
-            page.automatic = whole[whole.index(DRAWN):whole.index(WRITTEN)]
+            between = whole[whole.index(DRAWN):whole.index(WRITTEN)]
+            end = between.find("\n## ") + 1 or len(between)
+            page.automatic, page.by_hand = between[:end], between[end:]
         for text in whole.splitlines():
             found = LINE.match(text)
             if found:
@@ -145,4 +148,4 @@ class Page:
         plus = "\nA `+` says that the time for shrinking ended the search.\n" if any("+ |" in text for text in lines) else ""
         named = len({name for name, _ in self.lines})
         count = "\n" + listed(named, mutants) + "\n\n"
-        path.write_text(HEAD + "\n" + self.automatic + WRITTEN + count + COLUMNS + "\n".join(lines) + "\n" + plus)
+        path.write_text(HEAD + "\n" + self.automatic + self.by_hand + WRITTEN + count + COLUMNS + "\n".join(lines) + "\n" + plus)

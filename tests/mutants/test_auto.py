@@ -208,11 +208,12 @@ class Listed(unittest.TestCase):
                 self.row(line=5, is_equivalent=True), self.row(line=6, caught_by="A.B", **{"as": "unit test"})]
         page = faults.Page()
         page.automatic = faults.automatic(rows, 7)
+        page.by_hand = "## By hand\n\nKept.\n\n"
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "faults.md"
             page.write(path, 60)
             again = faults.Page.read(path)
-            self.assertEqual(again.automatic, page.automatic)
+            self.assertEqual((again.automatic, again.by_hand), (page.automatic, page.by_hand))
             self.assertLess(path.read_text().index("ddp/a.cpp:4"), path.read_text().index(faults.WRITTEN))
         self.assertNotIn("a.cpp:5", page.automatic)
         self.assertIn("| all | 3 | 1 | 1 | 1 |", page.automatic)
