@@ -9,9 +9,8 @@
 namespace lockstep {
 
 bool may_fit_one_size_by_chance(const Finding& finding) {
-  constexpr std::string_view kOfTheWorldSize[] = {"sum_not_average", "divided_twice",
-                                                  "factor_world_size",
-                                                  "factor_one_over_world_size"};
+  constexpr std::string_view kOfTheWorldSize[] = {
+      "sum_not_average", "divided_twice", "factor_world_size", "factor_one_over_world_size"};
   return std::count(std::begin(kOfTheWorldSize), std::end(kOfTheWorldSize), finding.pattern) > 0;
 }
 

@@ -1,5 +1,5 @@
-// A pattern of the world's size may fit a smallest case by chance: in a world of two, half of a value
-// is also the value over the world's size. Larger worlds decide.
+// A pattern of the world's size may fit a smallest case by chance: in a world of two, half of a
+// value is also the value over the world's size. Larger worlds decide.
 #pragma once
 
 #include "harness/cases/scenario.h"

@@ -1,5 +1,6 @@
 // Checks that a pattern of the world's size is taken back where larger worlds show another one.
 #include "harness/campaign/larger_worlds.h"
+
 #include "tests/campaign/bench.h"
 #include "tests/campaign/planted.h"
 
@@ -17,14 +18,14 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
   constexpr int kSum = 4, kOther = 3;
   for (const bool is_by_chance : {false, true}) {
     const auto play = [is_by_chance](const Case& c, FakeTier&) {
-      return toys::recorded(c, world_size(c) < 2                     ? 0
+      return toys::recorded(c, world_size(c) < 2                   ? 0
                                : is_by_chance && world_size(c) > 2 ? kOther
-                                                                     : kSum);
+                                                                   : kSum);
     };
     Bench bench;
     const auto run =
-        bench.run({{planted::scenario_of_planted(), {.tier = "sim", .backend = "memory"}, cases}}, play,
-                  {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
+        bench.run({{planted::scenario_of_planted(), {.tier = "sim", .backend = "memory"}, cases}},
+                  play, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
     const auto& finding = run.results.at(0).worst.findings.at(0);
     EXPECT_EQ(finding.pattern, is_by_chance ? "" : "sum_not_average");
     EXPECT_EQ(finding.diagnosis, is_by_chance
@@ -35,11 +36,13 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
 
 TEST(LargerWorlds, NameARowOnceAndSayAnotherOne) {
   const Finding found{"Ranks must agree", "divided_twice", {}, "w: divided twice"};
-  for (const auto& [there, said] : {std::pair{"w: differs", "w: divided twice; with 3 ranks: differs"},
-                                    {"b: differs", "w: divided twice; with 3 ranks: b: differs"}}) {
+  for (const auto& [there, said] :
+       {std::pair{"w: differs", "w: divided twice; with 3 ranks: differs"},
+        {"b: differs", "w: divided twice; with 3 ranks: b: differs"}}) {
     auto finding = found;
     EXPECT_TRUE(contradict(
-        finding, {Verdict::Kind::fail, {{"Ranks must agree", "every_rank_differs", {}, there}}}, 3));
+        finding, {Verdict::Kind::fail, {{"Ranks must agree", "every_rank_differs", {}, there}}},
+        3));
     EXPECT_EQ(finding.diagnosis, said);
   }
   auto finding = found;
