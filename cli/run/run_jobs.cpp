@@ -22,9 +22,8 @@ namespace {
 constexpr int kWorldMost = 1024;
 
 // For each scenario, where --tier does not say where to run: every case runs in simulated worlds,
-// and this many in worlds of processes, where a case takes ten times as long; the first number in a
-// first look.
-constexpr size_t kCasesInProcessesAtFirst = 1, kCasesInProcesses = 3;
+// and this many in worlds of processes, where a case takes ten times as long.
+constexpr size_t kCasesInProcesses = 3;
 
 bool runs_few_in_processes(const JobFlags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
@@ -203,8 +202,7 @@ std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOp
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
       const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);
-      const auto played =
-          few ? cases.a_few(draw.a_third ? kCasesInProcessesAtFirst : kCasesInProcesses) : cases;
+      const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
       jobs.back().judges_shares =

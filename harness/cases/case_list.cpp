@@ -32,7 +32,7 @@ CaseList CaseList::a_few(size_t most) const {
   few->pairs = {};
   const size_t last = size() - archived() - 1;
   for (size_t i = 0; i < most; ++i) {
-    const size_t index = archived() + (most == 1 ? last : i * last / (most - 1));
+    const size_t index = archived() + (most == 1 ? 0 : i * last / (most - 1));
     few->entries.push_back(shared_->entries[index]);
     few->hash += " " + std::to_string(index);
   }

@@ -41,8 +41,7 @@ class CaseList {
   std::string hash() const;
 
   // The archived cases, and of the others `most` at equal distances, the first and the last among
-  // them; of one, the last. Cases grow along a list, so these are the smallest and some of every
-  // size.
+  // them. Cases grow along a list, so these are the smallest and some of every size.
   CaseList a_few(size_t most) const;
 
  private:
