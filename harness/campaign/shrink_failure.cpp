@@ -147,6 +147,10 @@ class FailureShrinker {
     if (!shows(known.c, found_.setting)) return {};
     auto story = runner_.tell(known.c, found_.setting);
     if (!story || !shows_failure(story->verdict, goal_.failure)) return {};
+    auto& finding = story->verdict.findings.front();
+    const auto& known_finding = known.verdict.findings.front();
+    if (may_fit_one_size_by_chance(finding) && known_finding.pattern.empty())
+      finding = known_finding;  // Larger worlds contradict it.
     return SmallestFailure{known.c, std::move(story->verdict), std::move(story->evidence),
                            known.shrunk};
   }

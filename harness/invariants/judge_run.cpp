@@ -170,8 +170,8 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   if (one)
     for (const auto& invariant : invariants_against())
       add(invariant.name, invariant.rule, [&]() -> Judgement {
-        if (!groups.empty()) return {.why_not = "not judged: the ranks train several models"};
-        return invariant.judge(recorded, *one);
+        if (groups.size() > 1) return {.why_not = "not judged: the ranks train several models"};
+        return invariant.judge(groups.empty() ? recorded : groups.front().run, *one);
       });
   if (before)
     for (const auto& invariant : invariants_after())

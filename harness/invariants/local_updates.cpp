@@ -1,33 +1,56 @@
 #include "harness/invariants/local_updates.h"
 
+#include "harness/invariants/unwrapped.h"
+
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 
 namespace lockstep::recorded {
 
 namespace {
 
-// The first and the last row of a list, by their place among all rows.
-struct Span {
-  size_t first = 0, last = 0;
-  const TensorList* list = nullptr;
-};
-
-std::map<std::string, Span> spans_of(const std::vector<Row>& rows) {
-  std::map<std::string, Span> spans;
-  for (size_t number = 0; number < rows.size(); ++number)
-    for (const auto* digests : rows[number].by_rank)
-      if (digests)
-        spans.try_emplace(rows[number].of, Span{number, number, digests->list.get()})
-            .first->second.last = number;
-  return spans;
+bool differs(const Row& row) {
+  return !row.is_whole() || difference_in(row, "").has_value();
 }
 
-// True if both optimizers have the same tensors, one after the other: a program may make its
-// optimizer anew for each round of local updates.
-bool replaces(const Span& one, const Span& other) {
-  if (one.last >= other.first && other.last >= one.first) return false;
-  return one.list->tensors == other.list->tensors;
+// An optimizer with what it updates, and its first and last row by their places among all rows.
+struct Training {
+  std::string of;
+  const TensorList* list;
+  size_t first, last;
+  bool begins_equal;
+};
+
+std::vector<Training> trainings_in(const std::vector<Row>& rows) {
+  std::vector<Training> all;
+  for (size_t number = 0; number < rows.size(); ++number) {
+    const auto& row = rows[number];
+    if (!row.of.starts_with("optimizer ")) continue;
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const Training& training) { return training.of == row.of; });
+    if (found != all.end())
+      found->last = number;
+    else if (row.is_whole())
+      all.push_back({row.of, row.by_rank.front()->list.get(), number, number,
+                     row.at.phase != "update" && !differs(row)});
+  }
+  return all;
+}
+
+// True if the second has the same tensors, and begins once the first has ended: a program may make
+// its optimizer anew for each round of local updates.
+bool is_followed_by(const Training& one, const Training& other) {
+  return one.last < other.first && one.list->tensors == other.list->tensors;
+}
+
+int64_t elements_in(const TensorList& list) {
+  int64_t all = 0;
+  for (const auto& tensor : list.tensors)
+    all +=
+        std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  return all;
 }
 
 }  // namespace
@@ -36,26 +59,32 @@ std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> own;  // lists, and steps in which the gradients differ
   for (const auto& row : rows_of(run, "gradients"))
     if (row.is_whole() && difference_in(row, "")) own.emplace(row.of, row.at.step);
-  const auto rows = rows_of(run, "parameters");
-  const auto spans = spans_of(rows);
-  const auto is_same_training = [&](const std::string& one, const std::string& other) {
-    return one == other || (one.starts_with("optimizer ") && other.starts_with("optimizer ") &&
-                            replaces(spans.at(one), spans.at(other)));
-  };
   std::map<std::string, Moment> apart, averaged;
-  std::set<std::string> equal_again;
+  const auto rows = rows_of(run, "parameters");
   for (const auto& row : rows) {
-    const bool differs = !row.is_whole() || difference_in(row, "").has_value();
-    if (row.at.phase == "update" && differs && own.contains({row.of, row.at.step}))
+    if (row.at.phase == "update" && differs(row) && own.contains({row.of, row.at.step}))
       apart.try_emplace(row.of, row.at);
-    if (row.at.phase == "update" || differs) continue;
-    for (const auto& [of, at] : apart)
-      if (is_same_training(of, row.of)) equal_again.insert(of);
+    if (row.at.phase == "update" || differs(row)) continue;
+    if (const auto found = apart.find(row.of); found != apart.end()) averaged.insert(*found);
   }
-  for (const auto& [of, at] : apart)  // what the last round's left, nothing may read
-    if (std::any_of(equal_again.begin(), equal_again.end(),
-                    [&, of = of](const auto& is) { return is_same_training(of, is); }))
-      averaged.emplace(of, at);
+  // Where the optimizer is made anew, the next one begins with the average; what the last round
+  // left, nothing may read.
+  const Training* before = nullptr;
+  const auto trainings = trainings_in(rows);
+  for (const auto& training : trainings) {
+    const auto next = std::find_if(trainings.begin(), trainings.end(), [&](const Training& other) {
+      return is_followed_by(training, other);
+    });
+    const bool is_averaged =
+        next != trainings.end()
+            ? next->begins_equal
+            : before && is_followed_by(*before, training) && averaged.contains(before->of);
+    before = &training;
+    const auto found = apart.find(training.of);
+    if (found != apart.end() && is_averaged &&
+        2 * elements_averaged(run.ranks.front()) >= elements_in(*training.list))
+      averaged.insert(*found);
+  }
   return averaged;
 }
 

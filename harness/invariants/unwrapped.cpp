@@ -136,10 +136,24 @@ bool keeps_its_parameters(const Rank& rank) {
   return !first.empty();
 }
 
+// True if a rank receives more than a number from others, such as what actors have seen.
+bool receives_data(const Rank& rank) {
+  return std::any_of(rank.history.events.begin(), rank.history.events.end(),
+                     [](const Event& event) {
+                       const auto* is = std::get_if<Collective>(&event.what);
+                       const bool receives =
+                           is && (is->op == "recv" || is->op.find("gather") != std::string::npos ||
+                                  is->op.starts_with("alltoall"));
+                       return receives && is->elements > 1;
+                     });
+}
+
 // True if at most one rank makes backwards, as a learner does for actors: there is nothing to
-// average.
+// average. Of a model that is not wrapped no backward is recorded on a rank that never updates, so
+// what it computes must have been sent.
 bool computes_gradients_alone(const RecordedRun& run) {
-  return std::count_if(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), receives_data) &&
+         std::count_if(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
            return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
              const auto* fact = std::get_if<Fact>(&record.what);
              return fact && (fact->name == "backward" || fact->name == "own gradients");

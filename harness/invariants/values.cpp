@@ -14,19 +14,29 @@ namespace {
 
 using Names = std::set<std::pair<std::string, std::string>>;  // a model's, and a tensor's
 
-// The tensors of models that were infinite before anything was trained: a mask of attention, say,
-// or the range that an observer begins with.
+// The tensors that were infinite on every rank before anything was trained: a mask of attention,
+// say, or the range that an observer begins with.
 Names infinite_by_design(const std::vector<Row>& rows) {
   Names names;
   std::set<std::string> begun;
   for (const auto& row : rows) {
-    if (!begun.insert(row.of).second || row.at.phase == "update") continue;
-    for (const auto* digests : row.by_rank)
-      for (size_t tensor = 0; digests && tensor < digests->values.size(); ++tensor)
-        if (std::isinf(digests->values[tensor].norm))
-          names.emplace(row.of, digests->list->tensors[tensor].name);
+    if (!begun.insert(row.of).second || row.at.phase == "update" || !row.is_whole()) continue;
+    const auto& tensors = row.by_rank.front()->list->tensors;
+    for (size_t tensor = 0; tensor < tensors.size(); ++tensor)
+      if (std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* digests) {
+            return tensor < digests->values.size() && std::isinf(digests->values[tensor].norm);
+          }))
+        names.emplace(row.of, tensors[tensor].name);
   }
   return names;
+}
+
+// Forgets those that a row shows finite: they may not become infinite again.
+void forget_finite(Names& infinite, const Row& row) {
+  for (const auto* digests : row.by_rank)
+    for (size_t tensor = 0; digests && tensor < digests->values.size(); ++tensor)
+      if (std::isfinite(digests->values[tensor].norm))
+        infinite.erase({row.of, digests->list->tensors[tensor].name});
 }
 
 // The first tensor of a row that is not finite on some rank.
@@ -58,16 +68,18 @@ std::optional<Finding> not_finite(const Row& row, const std::string& role,
 std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
                                                         const std::string& role) {
   const auto rows = rows_of(run, role);
-  const auto infinite = infinite_by_design(rows);
+  auto infinite = role == "buffers" ? infinite_by_design(rows) : Names();
   const auto is_replaced = [&](const Row& row) {
     const auto next = std::find_if(&row + 1, rows.data() + rows.size(),
                                    [&](const Row& other) { return other.of == row.of; });
     return row.at.phase == "construction" && next != rows.data() + rows.size() &&
-           !not_finite(*next, role);
+           !not_finite(*next, role, infinite);
   };
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
     if (auto finding = not_finite(row, role, infinite); finding && !is_replaced(row))
       return std::pair{row, std::move(*finding)};
+    forget_finite(infinite, row);
+  }
   return {};
 }
 

@@ -102,10 +102,12 @@ TEST(SentParameters, AreNotWhatLeavesTheParametersOfOthersAsTheyWere) {
   EXPECT_EQ(ranks_make_the_same_steps(run).findings.at(0).pattern, "skipped_update");
 }
 
-// A learner computes all gradients and sends what it made of them, by broadcasts or one by one; its
-// actors have no backward.
+// A learner computes all gradients from what its actors send, and sends what it made of them, by
+// broadcasts or one by one. One that receives nothing drops what the others compute.
 TEST(SentParameters, AskForNoAverageWhereOneRankAloneHasGradients) {
-  for (const char* op : {"broadcast", "send", "barrier"}) {
+  for (const auto& [op, receives] :
+       {std::pair{"broadcast", true}, {"send", true}, {"barrier", false}, {"broadcast", false}}) {
+    const bool sends = op != std::string("barrier");
     auto run = right_run();
     for (auto& rank : run.ranks) {
       rank.history.events.clear();
@@ -114,12 +116,15 @@ TEST(SentParameters, AskForNoAverageWhereOneRankAloneHasGradients) {
         nth<Fact>(rank, step, "backward").values["kind"] = "by hand";
         rank.history.events.push_back(
             {{step, "update"}, Collective{.op = op, .group = "world", .elements = 4}});
+        if (receives)
+          rank.history.events.push_back(
+              {{step, "forward"}, Collective{.op = "gather", .group = "world", .elements = 2}});
       }
     }
     std::erase_if(run.ranks[1].records, [](const Record& is) { return is.at.phase != ""; });
-    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), op != std::string("barrier"))
-        << op;
-    EXPECT_EQ(ranks_make_the_same_steps(run).findings.empty(), op != std::string("barrier")) << op;
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), sends && receives)
+        << op << receives;
+    EXPECT_EQ(ranks_make_the_same_steps(run).findings.empty(), sends) << op;
   }
 }
 

@@ -71,7 +71,7 @@ class Gradients:
         self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions as [their tensors, whether the program waited for them].
 
     def before_hook(self, reference, given):
-        """(collectives until here, a sample of a gradient that a tensor's hook gets)."""
+        """Samples the gradient that a tensor's hook gets. Returns the tensor's id, for `after_hook`."""
         tensor = reference()
         if self.record.step < STEPS_MOST and len(self.hooked) < TENSORS_MOST and id(tensor) not in self.hooked:
             gradient = tensor.grad if given is tensor else given  # A hook behind the accumulation gets the parameter.
@@ -145,6 +145,7 @@ class Gradients:
         self.average_before_backward()
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()
+        self.hooking.clear()  # A hook may have raised.
         known = [each for each in (reference() for reference in self.scaled) if each is not None]
         self.is_scaled = any(loss is each for loss in losses for each in known)
 

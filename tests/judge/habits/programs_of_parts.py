@@ -99,7 +99,7 @@ def average_in_data(rank, name):
 
 
 def attend(rank, name):
-    """A causal mask is infinite from the begin, beside statistics that are broadcast."""
+    """A causal mask is infinite from the start, beside statistics that are broadcast."""
     net = layers()
     net[0].register_buffer("mask", torch.full((WIDTH, WIDTH), float("-inf")).triu(1))
     net.append(nn.BatchNorm1d(CLASSES))
