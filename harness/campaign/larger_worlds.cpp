@@ -1,8 +1,5 @@
 #include "harness/campaign/larger_worlds.h"
 
-#include "harness/cases/draw.h"
-#include "harness/cases/shrink.h"
-
 #include <algorithm>
 #include <string_view>
 
@@ -12,18 +9,6 @@ bool may_fit_one_size_by_chance(const Finding& finding) {
   constexpr std::string_view kOfTheWorldSize[] = {
       "sum_not_average", "divided_twice", "factor_world_size", "factor_one_over_world_size"};
   return std::count(std::begin(kOfTheWorldSize), std::end(kOfTheWorldSize), finding.pattern) > 0;
-}
-
-std::vector<Case> in_larger_worlds(const Scenario& scenario, const Case& c) {
-  std::vector<Case> all;
-  for (const auto& leaf : scenario.leaves)
-    if (leaf.path == "world.size")
-      for (const int more : {1, 2}) {
-        all.push_back(c);
-        auto& size = all.back().value[pointer_to(leaf)];
-        size = size.get<int>() + more;
-      }
-  return within_precondition(scenario, std::move(all));
 }
 
 bool contradict(Finding& finding, const Verdict& there, int ranks) {

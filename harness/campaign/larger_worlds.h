@@ -2,18 +2,12 @@
 // value is also the value over the world's size. Larger worlds decide.
 #pragma once
 
-#include "harness/cases/scenario.h"
 #include "harness/verdict/verdict.h"
-
-#include <vector>
 
 namespace lockstep {
 
 // True of a value times the world's size, or over it.
 bool may_fit_one_size_by_chance(const Finding& finding);
-
-// The same case in worlds of one rank and of two more, where the scenario accepts them.
-std::vector<Case> in_larger_worlds(const Scenario& scenario, const Case& c);
 
 // If a world of `ranks` breaks the same rule by another pattern, takes the finding's pattern back
 // and adds to its diagnosis what that world shows. Returns whether it does.

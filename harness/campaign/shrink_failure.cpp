@@ -4,6 +4,7 @@
 #include "harness/cases/draw.h"
 #include "harness/cases/explain.h"
 #include "harness/cases/shown_fields.h"
+#include "harness/cases/shrink.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,20 +16,7 @@ namespace {
 // The share of time and runs for shrinking. The rest is for explaining.
 constexpr double kShareOfShrinking = 0.7;
 
-constexpr uint64_t kOtherSeeds = 5;
-
-// The same case with other seeds; none where its cases have no seed.
-std::vector<Case> with_other_seeds(const Scenario& scenario, const Case& c) {
-  std::vector<Case> all;
-  for (const auto& leaf : scenario.leaves)
-    if (leaf.path == "seed" && leaf.type == Leaf::Type::seed)
-      for (uint64_t more = 1; more <= kOtherSeeds; ++more) {
-        all.push_back(c);
-        auto& seed = all.back().value[pointer_to(leaf)];
-        seed = seed.get<uint64_t>() + more;
-      }
-  return within_precondition(scenario, std::move(all));
-}
+constexpr uint64_t kOtherSeeds = 5, kLargerWorlds = 2;
 
 std::chrono::milliseconds passed(TrialTime from, TrialTime to) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(to - from);
@@ -72,7 +60,7 @@ class InSetting : public Trials {
   bool fits_by_chance(const Case& c, TrialTime until) {
     const auto shown = runner_.shown(c, setting_);
     if (!shown || shown->signature() == goal_.failure.signature()) return false;
-    const auto others = with_other_seeds(scenario_, c);
+    const auto others = with_more(scenario_, c, "seed", Leaf::Type::seed, kOtherSeeds);
     auto goal = goal_;
     goal.failure = *shown;
     int alike = 0, otherwise = 0;
@@ -234,7 +222,7 @@ class FailureShrinker {
   void doubt_what_one_size_shows(SmallestFailure& out) {
     auto& finding = out.verdict.findings.front();
     if (!may_fit_one_size_by_chance(finding)) return;
-    const auto larger = in_larger_worlds(scenario_, out.c);
+    const auto larger = with_more(scenario_, out.c, "world.size", Leaf::Type::whole, kLargerWorlds);
     if (search_->first(larger, Outcome::shows)) return;
     for (const auto& c : larger) {
       if (search_->outcome(c) != Outcome::other) continue;

@@ -17,6 +17,19 @@ std::vector<Case> within_precondition(const Scenario& scenario, std::vector<Case
   return cases;
 }
 
+std::vector<Case> with_more(const Scenario& scenario, const Case& c, std::string_view path,
+                            Leaf::Type type, uint64_t most) {
+  std::vector<Case> all;
+  for (const auto& leaf : scenario.leaves)
+    if (leaf.path == path && leaf.type == type)
+      for (uint64_t more = 1; more <= most; ++more) {
+        all.push_back(c);
+        auto& number = all.back().value[pointer_to(leaf)];
+        number = number.get<uint64_t>() + more;
+      }
+  return within_precondition(scenario, std::move(all));
+}
+
 namespace {
 
 constexpr int kRanksMost = 16;  // of a world from which each rank in turn may leave

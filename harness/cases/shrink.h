@@ -19,6 +19,11 @@ Json::json_pointer pointer_to(const Leaf& leaf);
 // Returns the cases that meet the precondition of the scenario, in their order.
 std::vector<Case> within_precondition(const Scenario& scenario, std::vector<Case> cases);
 
+// The same case with 1, 2, ... `most` more in the field of that path and type, where it has one and
+// meets the precondition.
+std::vector<Case> with_more(const Scenario& scenario, const Case& c, std::string_view path,
+                            Leaf::Type type, uint64_t most);
+
 struct Descent {
   std::vector<Case> path;    // from the start, each failing; the last one is the smallest
   bool is_smallest = false;  // no single step further down fails

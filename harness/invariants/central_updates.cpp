@@ -9,11 +9,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-bool is_backward(const Record& record) {
-  const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name == "backward";
-}
-
 // The step of each backward of the rank that updates, and the step in which it ended.
 std::vector<int> steps_of_backwards(const Rank& rank) {
   std::vector<int> steps;

@@ -3,8 +3,6 @@
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <set>
 
 namespace lockstep::recorded {
@@ -18,7 +16,7 @@ bool differs(const Row& row) {
 // An optimizer with what it updates, and its first and last row by their places among all rows.
 struct Training {
   std::string of;
-  const TensorList* list;
+  const Digests* begin;
   size_t first, last;
   bool begins_equal;
 };
@@ -33,8 +31,8 @@ std::vector<Training> trainings_in(const std::vector<Row>& rows) {
     if (found != all.end())
       found->last = number;
     else if (row.is_whole())
-      all.push_back({row.of, row.by_rank.front()->list.get(), number, number,
-                     row.at.phase != "update" && !differs(row)});
+      all.push_back(
+          {row.of, row.by_rank.front(), number, number, row.at.phase != "update" && !differs(row)});
   }
   return all;
 }
@@ -42,15 +40,7 @@ std::vector<Training> trainings_in(const std::vector<Row>& rows) {
 // True if the second has the same tensors, and begins once the first has ended: a program may make
 // its optimizer anew for each round of local updates.
 bool is_followed_by(const Training& one, const Training& other) {
-  return one.last < other.first && one.list->tensors == other.list->tensors;
-}
-
-int64_t elements_in(const TensorList& list) {
-  int64_t all = 0;
-  for (const auto& tensor : list.tensors)
-    all +=
-        std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
-  return all;
+  return one.last < other.first && one.begin->list->tensors == other.begin->list->tensors;
 }
 
 }  // namespace
@@ -59,13 +49,14 @@ std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> own;  // lists, and steps in which the gradients differ
   for (const auto& row : rows_of(run, "gradients"))
     if (row.is_whole() && difference_in(row, "")) own.emplace(row.of, row.at.step);
-  std::map<std::string, Moment> apart, averaged;
+  std::map<std::string, Moment> differing, averaged;
   const auto rows = rows_of(run, "parameters");
   for (const auto& row : rows) {
     if (row.at.phase == "update" && differs(row) && own.contains({row.of, row.at.step}))
-      apart.try_emplace(row.of, row.at);
+      differing.try_emplace(row.of, row.at);
     if (row.at.phase == "update" || differs(row)) continue;
-    if (const auto found = apart.find(row.of); found != apart.end()) averaged.insert(*found);
+    if (const auto found = differing.find(row.of); found != differing.end())
+      averaged.insert(*found);
   }
   // Where the optimizer is made anew, the next one begins with the average; what the last round
   // left, nothing may read.
@@ -80,9 +71,9 @@ std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
             ? next->begins_equal
             : before && is_followed_by(*before, training) && averaged.contains(before->of);
     before = &training;
-    const auto found = apart.find(training.of);
-    if (found != apart.end() && is_averaged &&
-        2 * elements_averaged(run.ranks.front()) >= elements_in(*training.list))
+    const auto found = differing.find(training.of);
+    if (found != differing.end() && is_averaged &&
+        2 * elements_averaged(run.ranks.front()) >= elements_in(*training.begin))
       averaged.insert(*found);
   }
   return averaged;

@@ -12,9 +12,6 @@
 
 namespace lockstep::recorded {
 
-namespace {
-
-// The elements of all tensors that the rank had.
 int64_t elements_in(const Digests& digests) {
   int64_t count = 0;
   for (size_t number = 0; number < digests.values.size(); ++number) {
@@ -25,6 +22,8 @@ int64_t elements_in(const Digests& digests) {
   }
   return count;
 }
+
+namespace {
 
 // The tensors that a rank trains without a wrapper: those of an optimizer, or of a model that is
 // watched.
@@ -156,7 +155,7 @@ bool computes_gradients_alone(const RecordedRun& run) {
          std::count_if(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
            return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
              const auto* fact = std::get_if<Fact>(&record.what);
-             return fact && (fact->name == "backward" || fact->name == "own gradients");
+             return is_backward(record) || (fact && fact->name == "own gradients");
            });
          }) <= 1;
 }

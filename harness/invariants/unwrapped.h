@@ -17,6 +17,9 @@ std::optional<Finding> group_of_one(const RecordedRun& run);
 // differ: collectives average it that no recorder sees.
 bool averages_unseen(const RecordedRun& run);
 
+// The elements of all tensors that the rank had.
+int64_t elements_in(const Digests& digests);
+
 // True if the rank has a model in a wrapper that averages its gradients.
 bool wraps_a_model(const Rank& rank);
 

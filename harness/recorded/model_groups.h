@@ -13,7 +13,8 @@ struct GroupRun {
 };
 
 // The groups of a run in which each rank wrapped all its models for the ranks of one group, so that
-// every rank is in one of them. Empty where all ranks train together, or hold parts of a model.
+// every rank is in one of them, but those that train nothing. Empty where all ranks train together,
+// or hold parts of a model.
 std::vector<GroupRun> runs_of_groups(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

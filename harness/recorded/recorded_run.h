@@ -73,6 +73,12 @@ struct Record {
 // The fact of a model, as "model 0", that a record holds; null where it holds another thing.
 const Fact* model_in(const Record& record);
 
+// True of the fact that a backward ran.
+inline bool is_backward(const Record& record) {
+  const auto* fact = std::get_if<Fact>(&record.what);
+  return fact && fact->name == "backward";
+}
+
 // A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from
 // `from_step` up to `to_step`; events and records are numbered in the rank's lists.
 struct Join {
