@@ -144,9 +144,12 @@ class StateRows {
   static std::map<std::string, std::vector<TensorValue>> values(
       const std::string& name, const std::vector<at::Tensor>& by_rank, const Form& form) {
     std::map<std::string, std::vector<TensorValue>> out;
-    for (const auto& value : by_rank)
-      for (const auto& part : shown(name, value, form))
-        out[part.name].push_back(value_of(part.value));
+    std::vector<Named> parts;
+    for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+      if (rank == 0 || !by_rank[rank].is_same(by_rank[rank - 1]))
+        parts = shown(name, by_rank[rank], form);
+      for (const auto& part : parts) out[part.name].push_back(value_of(part.value));
+    }
     return out;
   }
 
