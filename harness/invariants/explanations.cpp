@@ -133,6 +133,9 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "experts or parts of a table, which each rank has of its own"},
       PatternExplanation{"own_buffers",
                          "statistics, or a centre, that each rank has of its own batches"},
+      PatternExplanation{"unlike_rounds",
+                         "a remark: ranks that make unlike numbers of updates between averages of "
+                         "the parameters, as FedAvg does with unequal parts of the data"},
       PatternExplanation{"own_training",
                          "what one rank trains beside the model: a probe, a temperature"},
       PatternExplanation{"updates_by_itself", "parameters that a program changes itself"},

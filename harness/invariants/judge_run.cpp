@@ -6,6 +6,7 @@
 #include "harness/cases/groups.h"
 #include "harness/invariants/central_updates.h"
 #include "harness/invariants/consequences.h"
+#include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/resumed.h"
@@ -144,6 +145,8 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   auto aligned = without_own_trainings(as_recorded);
   if (auto joined = with_joins_aligned(aligned ? *aligned : as_recorded))
     aligned = std::move(joined);
+  if (auto rounds = with_rounds_aligned(aligned ? *aligned : as_recorded))
+    aligned = std::move(rounds);
   if (auto central = with_central_updates_aligned(aligned ? *aligned : as_recorded))
     aligned = std::move(central);
   if (auto rest = without_own_tensors(aligned ? *aligned : as_recorded)) aligned = std::move(rest);

@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
+#include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/verdict/ladders.h"
 #include "harness/verdict/trace.h"
@@ -91,7 +92,8 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   if (updates_centrally(run))
     return {.why_not =
                 "not judged: one rank alone updates, and sends its parameters to the others"};
-  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
+  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update"),
+                      .remarks = local_rounds_in(run)};
   if (auto found = first_other_deed(run)) {
     found->first.details += how_ranks_ended(run);
     judgement.findings.push_back(std::move(found->first));

@@ -15,7 +15,7 @@ import torch.nn.utils.prune
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from forked_ranks import record_programs
 
@@ -151,6 +151,24 @@ def average_rounds(rank, name):
                 p.data.div_(world)
 
 
+def average_unlike_rounds(rank, name):
+    """Ranks have unlike numbers of batches in a round, and average the parameters behind each: federated averaging."""
+    torch.manual_seed(rank if name == "unlike_rounds_begun_unlike" else 0)
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer = sgd(net)
+    torch.manual_seed(10 + rank)
+    own = TensorDataset(torch.randn(40 - 16 * rank, 8), torch.randint(0, 3, (40 - 16 * rank,)))
+    for number in range(4):
+        for x, y in DataLoader(own, 8, shuffle=True):
+            update(net, optimizer, x, y)
+        for p in net.parameters():
+            total = p.detach().clone()
+            dist.all_reduce(total)
+            if name == "unlike_rounds_kept" or (name == "unlike_rounds_kept_by_a_rank" and rank == number == 1):
+                continue
+            p.data.copy_(total / (3 if name == "unlike_rounds_divided_unlike" and rank else 2))
+
+
 def learn_alone(rank, name):
     """One rank learns from what the others collect, and sends them its parameters."""
     net = layers()
@@ -169,6 +187,8 @@ PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
             attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"),
             prune_after_wrapping: ("pruned_alike", "pruned_by_a_rank"), average_rounds: ("rounds_averaged", "rounds_averaged_in_part"),
+            average_unlike_rounds: ("unlike_rounds", "unlike_rounds_begun_unlike", "unlike_rounds_kept", "unlike_rounds_kept_by_a_rank",
+                                    "unlike_rounds_divided_unlike"),
             learn_alone: ("learns_alone",), exchange_by_pairs: ("averaged_by_pairs", "sent_in_vain")}
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ CUSTOMS = {
     "classes_of_own": ("gradients.are_averages", "classes_weighed_unlike"),
     "pruned_by_a_rank": ("buffers.follow_rank_zero", "own_buffers"),
     "rounds_averaged": ("parameters.are_the_same", "averaged_between_updates"),
+    "unlike_rounds": ("run.has_one_length", "unlike_rounds"),
     "averaged_by_pairs": ("parameters.are_the_same", "averaged_between_updates"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -31,6 +32,10 @@ MISTAKES = {
     "frozen_of_a_rank_in_data": ("parameters.are_the_same", "no_two_ranks_agree"),
     "updated_in_hooks_by_sums": ("gradients.are_averages", "sum_not_average", "in a hook of a parameter (register_hook) say"),
     "rounds_averaged_in_part": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "unlike_rounds_begun_unlike": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "unlike_rounds_kept": ("run.has_one_length", "stopped_early"),
+    "unlike_rounds_kept_by_a_rank": ("parameters.are_the_same", "changed_on_some_ranks"),
+    "unlike_rounds_divided_unlike": ("run.has_one_length", "stopped_early"),
     "sent_in_vain": ("forward.runs_through_the_wrapper", "nobody_averaged"),
 }
 

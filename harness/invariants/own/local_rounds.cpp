@@ -1,0 +1,195 @@
+#include "harness/invariants/own/local_rounds.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/endings.h"
+#include "harness/invariants/local_updates.h"
+#include "harness/invariants/unwrapped.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr std::string_view kLocalRounds = "local rounds";
+
+// The updates that a rank made before each collective of all ranks.
+std::vector<int> updates_before_collectives(const Rank& rank) {
+  std::vector<int> updates;
+  for (const auto& event : rank.history.events) {
+    const auto* is = std::get_if<Collective>(&event.what);
+    if (is && is->group == kWorld && !is_point_to_point(is->op))
+      updates.push_back(event.at.step + (event.at.phase == "update" ? 1 : 0));
+  }
+  return updates;
+}
+
+// By rank the updates that it had made where each round ended. Collectives that no update of any
+// rank parts end one round.
+std::optional<std::vector<std::vector<int>>> ends_of_rounds(const RecordedRun& run) {
+  std::vector<std::vector<int>> before;
+  for (const auto& rank : run.ranks) before.push_back(updates_before_collectives(rank));
+  std::vector<std::vector<int>> ends(run.ranks.size());
+  for (size_t number = 0; number < before.front().size(); ++number) {
+    bool is_new = number == 0;
+    for (const auto& updates : before) {
+      if (updates.size() != before.front().size()) return {};
+      is_new = is_new || updates[number] != updates[number - 1];
+    }
+    for (size_t rank = 0; is_new && rank < before.size(); ++rank)
+      ends[rank].push_back(before[rank][number]);
+  }
+  return ends;
+}
+
+// A round of one rank: its updates from one step on, and how many of them are kept.
+struct Round {
+  int from = 0, updates = 0, kept = 0, new_from = 0;
+};
+
+// Empty where all ranks make as many updates in each round, or some rank none.
+std::vector<std::vector<Round>> rounds_of(const std::vector<std::vector<int>>& ends) {
+  std::vector<std::vector<Round>> rounds(ends.size());
+  std::vector<int> from(ends.size(), 0);
+  int new_from = 0;
+  bool any_unlike = false;
+  for (size_t number = 0; number < ends.front().size(); ++number) {
+    std::vector<int> counts;
+    for (size_t rank = 0; rank < ends.size(); ++rank)
+      counts.push_back(ends[rank][number] - from[rank]);
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    if (*least < 0 || (*least == 0 && *most > 0)) return {};
+    any_unlike = any_unlike || *least != *most;
+    for (size_t rank = 0; rank < ends.size(); ++rank) {
+      rounds[rank].push_back({from[rank], counts[rank], *least, new_from});
+      from[rank] = ends[rank][number];
+    }
+    new_from += *least;
+  }
+  for (size_t rank = 0; rank < ends.size(); ++rank)
+    rounds[rank].push_back({from[rank], 1 << 30, 1 << 30, new_from});  // what follows the last
+  return any_unlike ? rounds : std::vector<std::vector<Round>>();
+}
+
+class Aligning {
+ public:
+  Aligning(Rank& rank, const std::vector<Round>& rounds) : rank_(rank), rounds_(rounds) {}
+
+  void align() {
+    std::erase_if(rank_.records, [&](const Record& record) {
+      return is_left_out(record.at.step) && is_of_an_update(record);
+    });
+    for (auto& record : rank_.records) renumber(record.at);
+    for (auto& event : rank_.history.events) renumber(event.at);
+    renumber(rank_.history.last);
+    int64_t left_out = 0, most = 0;
+    for (size_t number = 0; number + 1 < rounds_.size(); ++number) {
+      left_out += rounds_[number].updates - rounds_[number].kept;
+      most = std::max<int64_t>(most, rounds_[number].updates);
+    }
+    rank_.records.push_back({rank_.history.last, Fact{std::string(kLocalRounds),
+                                                      {{"left_out", left_out}, {"most", most}}}});
+  }
+
+ private:
+  const Round& round_of(int step) const {
+    auto found = rounds_.end() - 1;
+    while (found != rounds_.begin() && (found->from > step || found->updates == 0)) --found;
+    return *found;
+  }
+
+  bool is_left_out(int step) const {
+    const auto& round = round_of(step);
+    return step - round.from >= round.kept;
+  }
+
+  void renumber(Moment& at) const {
+    const auto& round = round_of(at.step);
+    at.step = round.new_from + std::max(0, std::min(at.step - round.from, round.kept - 1));
+  }
+
+  // What loaders dealt stays: a rank's part of the data is as long as it is.
+  static bool is_of_an_update(const Record& record) {
+    if (std::holds_alternative<Digests>(record.what)) return true;
+    const auto* fact = std::get_if<Fact>(&record.what);
+    static const std::set<std::string> kNames{"terms",   "clip",          "backward",
+                                              "skipped", "own gradients", "averaged gradients"};
+    return fact && (fact->name.starts_with("optimizer ") || kNames.contains(fact->name));
+  }
+
+  Rank& rank_;
+  const std::vector<Round>& rounds_;
+};
+
+using Place = std::tuple<std::string, int>;  // a list's owner, and a step
+
+// A recorder digests a large model in some steps, which are others on ranks with more updates:
+// leaves out those of some ranks alone.
+void leave_out_unshared_digests(RecordedRun& run) {
+  std::vector<std::set<Place>> updated(run.ranks.size());
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records)
+      if (const auto* is = std::get_if<Digests>(&record.what);
+          is && is->list->role == "parameters" && record.at.phase == "update")
+        updated[rank].emplace(is->list->of, record.at.step);
+  for (auto& rank : run.ranks)
+    std::erase_if(rank.records, [&](const Record& record) {
+      const auto* is = std::get_if<Digests>(&record.what);
+      if (!is || record.at.phase == "construction") return false;
+      const Place place{is->list->of, record.at.step};
+      const auto count = std::count_if(updated.begin(), updated.end(),
+                                       [&](const auto& each) { return each.contains(place); });
+      return count > 0 && count < static_cast<std::ptrdiff_t>(updated.size());
+    });
+}
+
+int64_t elements_trained(const Rank& rank) {
+  int64_t most = 0;
+  for (const auto& record : rank.records)
+    if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "parameters")
+      most = std::max(most, elements_in(*is));
+  return most;
+}
+
+}  // namespace
+
+std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
+  for (const auto& rank : run.ranks)
+    if (wraps_a_model(rank) || !rank.joins.empty() || updates_of(rank) == 0 ||
+        2 * elements_averaged(rank) < elements_trained(rank))
+      return {};
+  const auto ends = ends_of_rounds(run);
+  if (!ends || ends->front().empty()) return {};
+  const auto rounds = rounds_of(*ends);
+  if (rounds.empty()) return {};
+  auto aligned = run;
+  for (size_t rank = 0; rank < aligned.ranks.size(); ++rank)
+    Aligning(aligned.ranks[rank], rounds[rank]).align();
+  leave_out_unshared_digests(aligned);
+  if (averaged_between_updates(aligned).empty()) return {};
+  return aligned;
+}
+
+Findings local_rounds_in(const RecordedRun& run) {
+  std::vector<std::string> most;
+  bool any = false;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == kLocalRounds) {
+        any = any || fact->whole("left_out").value_or(0) > 0;
+        most.push_back(std::to_string(fact->whole("most").value_or(0)));
+      }
+  if (!any) return {};
+  return {
+      {"", "unlike_rounds", "between averages of the parameters",
+       "the ranks make unlike numbers of updates between averages of the parameters, at most: " +
+           values_text(most) +
+           ". Compared are as many of each round as the rank with fewest makes. An average "
+           "that counts each rank alike gives samples of a rank with fewer more weight"}};
+}
+
+}  // namespace lockstep::recorded

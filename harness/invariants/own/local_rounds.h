@@ -1,0 +1,18 @@
+// Trainings whose ranks make unlike numbers of updates between averages of their parameters, as
+// FedAvg does with unequal parts of the data.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+
+namespace lockstep::recorded {
+
+// The run with as many updates on all ranks in each round between averages: a round's last updates
+// are left out of ranks that make more, and later steps are numbered anew. Nothing where the
+// numbers are alike, a rank updates nothing in a round, or what the ranks updated apart is not the
+// same on all of them after some average.
+std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run);
+
+// A remark where updates were left out.
+Findings local_rounds_in(const RecordedRun& run);
+
+}  // namespace lockstep::recorded
