@@ -183,6 +183,11 @@ const Checkpoints& checkpoints(RankContext& here) {
   return *here.subject().checkpoints;
 }
 
+void check_equal(RankContext& here, const TrainingState& parts) {
+  if (!here.subject().check_equal) refuse(here.subject(), "compare optimizers and samplers");
+  here.subject().check_equal(parts, here.group());
+}
+
 std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& call) {
   if (!here.subject().collective) refuse(here.subject(), "send a program's own numbers");
   return here.subject().collective(call, here.group());

@@ -257,6 +257,8 @@ struct Subject {
                                                   const Group& group)>
       sharded_optimizer = nullptr;
   std::optional<Checkpoints> checkpoints = {};
+  // Collective over `group`. Throws, on every rank, where the parts that are given differ.
+  std::function<void(const TrainingState& parts, const Group& group)> check_equal = nullptr;
   // Collective over `group`. Returns what a gather returns, in rank order; otherwise nothing.
   std::function<std::vector<at::Tensor>(const ProgramCollective&, const Group& group)> collective =
       nullptr;
@@ -284,6 +286,7 @@ std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const Par
                                                     const MakeOptimizer& make, const Group& group);
 const NormLayers& norm_layers(RankContext& here);
 const Checkpoints& checkpoints(RankContext& here);
+void check_equal(RankContext& here, const TrainingState& parts);
 // Over the whole world; tensors are the program's, on whatever device they are.
 std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& call);
 std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,

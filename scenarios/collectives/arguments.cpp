@@ -112,6 +112,17 @@ Act normalised(RankContext& here, const std::function<void(NormOptions&)>& chang
   };
 }
 
+// A rank's other group is one of itself alone.
+Act wrapped_layer(RankContext& here) {
+  const auto layer_over = [](RankContext& of, const Group& group) {
+    return lockstep::sync_batch_norm(of, {.channels = 2}, group);
+  };
+  const auto alone = layer_over(here, here.group_of({here.rank()}));
+  return [&here, layer_over, alone](bool has_another) {
+    wrap(here, has_another ? alone : layer_over(here, here.group()), {});
+  };
+}
+
 }  // namespace
 
 Act call_of(const Disagreeing& c, RankContext& here) {
@@ -252,6 +263,14 @@ Act call_of(const Disagreeing& c, RankContext& here) {
       return normalised(here, [](auto& options) { options.affine = false; });
     case track_running_stats:
       return normalised(here, [](auto& options) { options.track_running_stats = false; });
+    case group_of_layer:
+      return wrapped_layer(here);
+    case compared_parts:
+    case compared_rate:
+    case compared_state:
+    case compared_length:
+    case compared_epoch:
+      return compared(here, c.argument);
   }
   throw std::logic_error("no such argument");
 }

@@ -72,6 +72,13 @@ enum class Argument {
   momentum,
   affine,
   track_running_stats,
+  group_of_layer,  // over which a layer of a wrapped model trains
+  // of check_replicas_equal
+  compared_parts,
+  compared_rate,   // of the optimizer's last group
+  compared_state,  // of its last parameter
+  compared_length,
+  compared_epoch,
 };
 
 struct Disagreeing {

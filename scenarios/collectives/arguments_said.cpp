@@ -20,6 +20,7 @@ Said said_of(const Disagreeing& c) {
   const std::string all = std::to_string(c.world.size);
   const std::string sharding = " of ZeroRedundancyOptimizer", saving = " of save_checkpoint";
   const std::string norm = " of SyncBatchNorm", averager = " of PeriodicModelAverager";
+  const std::string comparing = " of check_replicas_equal";
   const std::map<Argument, Said> words{
       {collective, {"the collective", name_of(all_reduce), name_of(barrier)}},
       {dtype, {"the dtype of the tensor of " + name_of(all_reduce), "Double", "Float"}},
@@ -93,7 +94,16 @@ Said said_of(const Disagreeing& c) {
       {eps, {"eps" + norm, "0.0625", "0.125"}},
       {momentum, {"momentum" + norm, "0.25", "0.5"}},
       {affine, {"affine" + norm, "true", "false"}},
-      {track_running_stats, {"track_running_stats" + norm, "true", "false"}}};
+      {track_running_stats, {"track_running_stats" + norm, "true", "false"}},
+      {group_of_layer, {"the layers of SyncBatchNorm", "'norm'", "'norm' over a group of its own"}},
+      {compared_parts,
+       {"the parts" + comparing, "no model, an optimizer, a sampler", "no model, an optimizer"}},
+      {compared_rate, {"option 'lr' of the optimizer's param group 1" + comparing, "0.5", "0.25"}},
+      {compared_state,
+       {"element [0] of 'momentum_buffer' in the optimizer's state of parameter 1 of the optimizer",
+        "1", "2"}},
+      {compared_length, {"the sampler's dataset_size" + comparing, "4", "5"}},
+      {compared_epoch, {"the sampler's epoch" + comparing, "2", "3"}}};
   return words.at(c.argument);
 }
 

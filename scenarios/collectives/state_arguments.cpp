@@ -95,6 +95,26 @@ Act saved(RankContext& here, Argument argument) {
   };
 }
 
+Act compared(RankContext& here, Argument argument) {
+  return [&here, argument](bool has_another) {
+    const auto is = [&](Argument which) { return has_another && argument == which; };
+    const auto first = leaf(2), last = leaf(2);
+    using torch::optim::SGDOptions;
+    torch::optim::SGD optimizer({first}, SGDOptions(0.5).momentum(0.5));
+    const double rate = is(Argument::compared_rate) ? 0.25 : 0.5;
+    optimizer.add_param_group(torch::optim::OptimizerParamGroup(
+        {last}, std::make_unique<SGDOptions>(SGDOptions(rate).momentum(0.5))));
+    first.mutable_grad() = at::ones_like(first);
+    last.mutable_grad() = at::full_like(last, is(Argument::compared_state) ? 2 : 1);
+    optimizer.step();
+    const auto sampler = shard(here, {.length = is(Argument::compared_length) ? 5 : 4});
+    sampler->set_epoch(is(Argument::compared_epoch) ? 3 : 2);
+    check_equal(here, {.optimizer = &optimizer,
+                       .sampler = is(Argument::compared_parts) ? nullptr : sampler.get(),
+                       .generators = {}});
+  };
+}
+
 Act loaded(RankContext& here, Argument argument) {
   const auto path = path_of_checkpoint(here);
   int64_t first = 1, second = 2;

@@ -35,6 +35,9 @@ Act step_of_average(RankContext& here);
 // Saves a checkpoint.
 Act saved(RankContext& here, Argument argument);
 
+// Compares an optimizer of two groups that has stepped once, and a sampler.
+Act compared(RankContext& here, Argument argument);
+
 // Loads one of two checkpoints, which hold different steps.
 Act loaded(RankContext& here, Argument argument);
 

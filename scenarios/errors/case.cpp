@@ -71,15 +71,32 @@ size_t mistaken_parameter(const Erring& c) {
   return static_cast<size_t>(c.mistake.parameter) % parameter_count(c);
 }
 
+bool registers(MistakeKind kind) {
+  return kind == MistakeKind::registered || kind == MistakeKind::registered_buffer ||
+         kind == MistakeKind::registered_module;
+}
+
 bool begins_anew(const Erring& c) {
   const auto kind = c.mistake.kind;
   if (kind == MistakeKind::late) return !is_of_all_ranks(c);
   return kind == MistakeKind::throw_in_forward || kind == MistakeKind::frozen ||
-         kind == MistakeKind::converted || kind == MistakeKind::unhooked ||
-         kind == MistakeKind::registered || kind == MistakeKind::reported ||
+         kind == MistakeKind::converted || kind == MistakeKind::unhooked || registers(kind) ||
+         kind == MistakeKind::reported ||
          (kind == MistakeKind::buffer_converted && sends_buffer(c)) ||
          (kind == MistakeKind::hook_loaded && is_between_passes(c)) ||
          kind == MistakeKind::forward_in_backward;
+}
+
+// Errors behind the forward that was skipped, as in backward, name that forward.
+std::string why_nothing_comes_before(const Erring& c) {
+  if (c.updates_before && !registers(c.mistake.kind))
+    return "ranks update before a registration alone";
+  const bool ends_in_forward = begins_anew(c) && c.mistake.kind != MistakeKind::late &&
+                               c.mistake.kind != MistakeKind::reported &&
+                               c.mistake.kind != MistakeKind::forward_in_backward;
+  if (c.skips_before && !ends_in_forward)
+    return "ranks skip a forward before a forward alone that ends the training";
+  return "";
 }
 
 bool leaves_peers_waiting(const Erring& c) {

@@ -54,6 +54,9 @@ enum class MistakeKind {
                         // left out a backward, and makes one more; without a buffer
   skipped,              // the rank leaves out the whole step
   late,                 // it begins once its peers have given up waiting for it; not all ranks
+  registered_buffer,    // a submodule with a buffer, "late_part.late", is registered before the
+                        // forward
+  registered_module,    // likewise with a parameter
 };
 
 struct Mistake {
@@ -97,6 +100,9 @@ struct Erring {
   bool buffer = false;           // one that each forward counts
   bool embedding = false;        // each forward begins with one, whose gradients are sparse
   bool hook = false;             // a communication hook averages, the plain one
+  bool skips_before = false;     // all ranks' forwards throw and are skipped before the mistake
+  bool updates_before = false;   // before a registration that is the mistake all ranks register a
+                                 // parameter, "early", and call update_trainable_parameters
   WrapOptions options;
   Dtype dtype = Dtype::float32;
   uint64_t seed = 0;
@@ -114,6 +120,8 @@ struct Erring {
                       field("buffer", &Erring::buffer),
                       field("embedding", &Erring::embedding),
                       field("hook", &Erring::hook),
+                      field("skips_before", &Erring::skips_before),
+                      field("updates_before", &Erring::updates_before),
                       field("options", &Erring::options),
                       field("dtype", &Erring::dtype, kSingleOrDouble, Cost::numbers),
                       field("seed", &Erring::seed, {}, Cost::numbers)};
@@ -141,6 +149,12 @@ bool errs(const Erring& c, int step, int rank);
 // True if the numbers of the ranks' steps differ from here on, until they begin anew.
 bool ranks_part(const Erring& c, int step);
 size_t mistaken_parameter(const Erring& c);
+
+// True for a mistake that registers something.
+bool registers(MistakeKind kind);
+
+// Why the ranks do not skip a forward, or update, before this mistake; empty where they can.
+std::string why_nothing_comes_before(const Erring& c);
 
 // After the step of such a mistake all ranks begin anew: frozen ... late.
 bool begins_anew(const Erring& c);

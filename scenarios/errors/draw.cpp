@@ -106,8 +106,10 @@ rc::Gen<Erring> erring() {
       0, 4,
       element(Attempt::forward, Attempt::local_forward, Attempt::forward_without_gradients,
               Attempt::join, Attempt::update, Attempt::check, Attempt::bare));
+  const auto seldom_before = weightedElement<bool>({{2, false}, {1, true}});
   return gen::apply(
-      [](Erring c, Mistake mistake, std::vector<Lack> some, std::vector<Attempt> attempts) {
+      [](Erring c, Mistake mistake, std::vector<Lack> some, std::vector<Attempt> attempts,
+         bool skips_before, MistakeKind registration, bool updates_before) {
         c.attempts = std::move(attempts);
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);
@@ -122,9 +124,16 @@ rc::Gen<Erring> erring() {
         }
         // Peers of a rank that is late wait for it as long as their timeout says.
         if (c.mistake.kind == MistakeKind::late) c.world.injections.clear();
+        if (registers(c.mistake.kind)) c.mistake.kind = registration;
+        c.skips_before = skips_before;
+        c.updates_before = updates_before && registers(c.mistake.kind);
+        if (!why_nothing_comes_before(c).empty()) c.skips_before = false;
         return c;
       },
-      trainings(), mistakes(), seldom, attempts);
+      trainings(), mistakes(), seldom, attempts, seldom_before,
+      element(MistakeKind::registered, MistakeKind::registered_buffer,
+              MistakeKind::registered_module),
+      rc::gen::arbitrary<bool>());
 }
 
 }  // namespace lockstep::scenarios::errors

@@ -53,6 +53,10 @@ std::string own_word(const Erring& c, int rank) {
   if (kind == MistakeKind::forward_in_backward) return "the backward pass before this is not over";
   if (kind == MistakeKind::registered)
     return "parameter 'late' was registered after the module was wrapped";
+  if (kind == MistakeKind::registered_buffer)
+    return "buffer 'late_part.late' was registered after the module was wrapped; wrap it again";
+  if (kind == MistakeKind::registered_module)
+    return "parameter 'late_part.late' was registered after the module was wrapped";
   if (kind == MistakeKind::buffer_converted)
     return "buffer 0 was 'count' Long[1] when the module was wrapped and is 'count' Int[1] now";
   if (kind == MistakeKind::hook_loaded) return "communication hook 'power_sgd, ";

@@ -119,7 +119,7 @@ Scenario lacking_gradients_are_reported() {
                  {"unused parameters that are found", 0.15,
                   [](const Erring& c) { return c.options.find_unused_parameters; }},
                  {"a static graph", 0.15, [](const Erring& c) { return c.options.static_graph; }}},
-      .unused = {"mistake", "attempts"},
+      .unused = {"mistake", "attempts", "skips_before", "updates_before"},
   });
 }
 

@@ -23,6 +23,21 @@ namespace {
 
 using namespace errors;
 
+// Registrations behind an update, and mistakes behind a forward that all ranks skip.
+void add_with_something_before(std::vector<Erring>& all) {
+  using enum MistakeKind;
+  for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
+    for (const auto kind : {registered, registered_buffer, registered_module, throw_in_forward,
+                            unhooked, frozen, converted}) {
+      Erring c{.world = {.size = 2},
+               .steps = 3,
+               .mistake = {.kind = kind, .step = 1, .ranks = ranks},
+               .sizes = {1, 2}};
+      (registers(kind) ? c.updates_before : c.skips_before) = true;
+      all.push_back(c);
+    }
+}
+
 std::vector<Erring> every_small_one() {
   using enum MistakeKind;
   std::vector<Erring> all;
@@ -45,7 +60,13 @@ std::vector<Erring> every_small_one() {
                    .sizes = {1, 2, 1},
                    .buffer = kind == buffer_converted,
                    .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
+  add_with_something_before(all);
   return all;
+}
+
+std::string why_not_judged(const Erring& c) {
+  const auto why = why_nothing_comes_before(c);
+  return why.empty() ? why_shares_round(c.world) : why;
 }
 
 bool is(const Erring& c, MistakeKind kind) {
@@ -72,14 +93,16 @@ Scenario reach_every_rank() {
       .must_catch = {"buffers_looked_at_without_their_dtype", "failed_pass_written_back",
                      "first_pass_that_failed_is_learned", "flag_stays_raised",
                      "longer_of_two_timeouts", "power_sgd_compares_where_it_is_loaded",
-                     "registered_later_unseen", "removed_hooks_go_unnoticed", "steps_not_compared",
+                     "registered_buffers_unseen", "registered_later_unseen",
+                     "registered_modules_unseen", "removed_hooks_go_unnoticed",
+                     "report_of_a_skipped_forward_stays", "steps_not_compared",
                      "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
       .every = every_small_one,
       .cases = erring(),
-      .precondition = [](const Erring& c) { return why_shares_round(c.world); },
+      .precondition = why_not_judged,
       .program = run,
       .checks = {every_rank_returns, every_rank_receives_its_error, ranks_receive_one_error,
                  later_calls_fail, the_log_has_the_error, gradients_are_as_said},
@@ -101,6 +124,10 @@ Scenario reach_every_rank() {
                   [](const Erring& c) { return is(c, MistakeKind::buffer_converted); }},
                  {"a hook that is loaded between passes", 0.015,
                   [](const Erring& c) { return is(c, MistakeKind::hook_loaded); }},
+                 {"a forward before it that all ranks skip", 0.01,
+                  [](const Erring& c) { return c.skips_before; }},
+                 {"a registration behind an update", 0.005,
+                  [](const Erring& c) { return c.updates_before; }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"calls after the end", 0.08,
                   [](const Erring& c) {

@@ -15,6 +15,7 @@ namespace lockstep::scenarios::errors {
 namespace {
 
 constexpr int64_t kLateMs = 10'000;
+constexpr const char* kSkipped = "planted in all ranks, which skip this forward";
 
 // The times in a sentence differ from run to run.
 const std::regex& time_in_sentence() {
@@ -85,9 +86,8 @@ class Runner {
     here_.store()->wait(keys);
   }
 
-  bool is_step_of_end(int step) const {
-    return begins_anew(c_) && c_.mistake.step % c_.steps == step;
-  }
+  bool is_step_of_mistake(int step) const { return c_.mistake.step % c_.steps == step; }
+  bool is_step_of_end(int step) const { return begins_anew(c_) && is_step_of_mistake(step); }
 
   // Other ranks record that they attempted nothing.
   void attempt(int step) {
@@ -115,12 +115,20 @@ class Runner {
 
   bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
   bool errs(int step, MistakeKind kind) const { return errs(step) && c_.mistake.kind == kind; }
+  bool registers_part() const {
+    return registers(c_.mistake.kind) && c_.mistake.kind != MistakeKind::registered;
+  }
   at::Tensor& mistaken() { return model_->parameter(mistaken_parameter(c_)); }
 
   void train(int step) {
+    if (c_.updates_before && is_step_of_mistake(step)) {
+      model_->register_early();
+      replica_->update_trainable_parameters();
+    }
     clear(step);
     for (int pass = 0; pass < c_.local_passes; ++pass)
       replica_->no_sync([&] { replica_->backward(loss(step, pass, /*local=*/true)); });
+    if (c_.skips_before && is_step_of_mistake(step)) skip_a_forward();
     if (errs(step, MistakeKind::reported)) {
       replica_->report_failure(planted(mistaken_parameter(c_), here_.rank()));
       return;
@@ -129,6 +137,15 @@ class Runner {
     if (errs(step, MistakeKind::forward_twice)) loss(step, c_.local_passes, /*local=*/false);
     replica_->backward(loss(step, c_.local_passes, /*local=*/false));
     if (!host_waits_) replica_->finish();
+  }
+
+  // Nothing has happened where the forwards of all ranks threw.
+  void skip_a_forward() {
+    for (auto& part : model_->parts) part = {};
+    model_->parts.front().in_forward = [] { throw std::runtime_error(kSkipped); };
+    const auto count = static_cast<int64_t>(parameter_count(c_));
+    const auto error = error_of([&] { replica_->outputs(torch::ones({count}, at::kDouble)); });
+    if (error.find(kSkipped) == std::string::npos) throw std::runtime_error(error);
   }
 
   // The last bucket carries the flag, and the host reads that of sparse gradients in the pass.
@@ -205,6 +222,8 @@ class Runner {
       mistaken().set_data(mistaken().detach().to(other));
     if (c_.mistake.kind == MistakeKind::unhooked) replica_->remove_autograd_hooks();
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
+    if (registers_part())
+      model_->register_late_part(c_.mistake.kind == MistakeKind::registered_buffer);
     if (c_.mistake.kind == MistakeKind::buffer_converted) model_->convert_buffer(at::kInt);
     if (c_.mistake.kind == MistakeKind::hook_loaded) replica_->load_hook(hook_before_);
     if (c_.mistake.kind == MistakeKind::dtype) {
@@ -232,6 +251,7 @@ class Runner {
     if (errs(step, MistakeKind::converted))
       mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
+    if (errs(step) && registers_part()) model_->drop_late_part();
     if (errs(step, MistakeKind::buffer_converted)) model_->convert_buffer(at::kLong);
     model_->zero_grad(/*set_to_none=*/true);
     here_.enter(step, "beginning anew");

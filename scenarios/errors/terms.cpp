@@ -46,6 +46,18 @@ void Terms::register_late() {
   late_ = register_parameter("late", torch::zeros_like(parameters_.front().detach()), false);
 }
 
+void Terms::register_early() {
+  register_parameter("early", torch::zeros_like(parameters_.front().detach()), false);
+}
+
+void Terms::register_late_part(bool of_buffer) {
+  const auto part = register_module("late_part", std::make_shared<torch::nn::Module>());
+  if (of_buffer)
+    part->register_buffer("late", torch::zeros({1}));
+  else
+    part->register_parameter("late", torch::zeros({1}));
+}
+
 at::Tensor Terms::term(size_t index, const at::Tensor& coefficient) {
   auto& part = parts[index];
   if (part.in_forward) part.in_forward();

@@ -31,6 +31,12 @@ class Terms : public Model {
 
   // Registers parameter "late", which is frozen and takes no part; once.
   void register_late();
+  void register_early();  // likewise
+
+  // Registers module "late_part", of a parameter or of a buffer alone, which takes no part; and
+  // takes it away again.
+  void register_late_part(bool of_buffer);
+  void drop_late_part() { unregister_module("late_part"); }
 
   // Gives the buffer another dtype.
   void convert_buffer(at::ScalarType dtype) { count_.set_data(count_.to(dtype)); }

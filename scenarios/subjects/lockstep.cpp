@@ -278,6 +278,7 @@ Subject lockstep_subject() {
           .averaged_sgd = lockstep_averaged_sgd,
           .sharded_optimizer = lockstep_sharded_optimizer,
           .checkpoints = lockstep_checkpoints(),
+          .check_equal = lockstep_check_equal,
           .collective = lockstep_collective,
           .print_on_rank_0 = [](const std::string& line,
                                 const Group& group) { print_rank_0(group, line); },

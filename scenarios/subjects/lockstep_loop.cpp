@@ -3,6 +3,7 @@
 #include "ddp/distributed_sampler.h"
 #include "harness/rank/rank_context.h"
 #include "scenarios/subjects/lockstep_optimizers.h"
+#include "train/check_replicas_equal.h"
 #include "train/checkpoint.h"
 #include "train/collectives.h"
 #include "train/random_split.h"
@@ -152,11 +153,15 @@ std::optional<std::chrono::milliseconds> as_time(std::optional<int64_t> ms) {
   return std::chrono::milliseconds(*ms);
 }
 
-Checkpoint pointers_to(const TrainingState& state) {
+DistributedSampler* sampler_of(const TrainingState& state) {
   auto* const sampler = dynamic_cast<Sharded*>(state.sampler);
+  return sampler != nullptr ? &sampler->sampler() : nullptr;
+}
+
+Checkpoint pointers_to(const TrainingState& state) {
   return {.model = state.model,
           .optimizer = state.optimizer,
-          .sampler = sampler != nullptr ? &sampler->sampler() : nullptr,
+          .sampler = sampler_of(state),
           .samples_used = state.samples_used,
           .epoch = state.epoch,
           .step = state.step,
@@ -185,6 +190,12 @@ Checkpoints lockstep_checkpoints() {
                 const GivesBack what_it_keeps(group);
                 load_checkpoint(path, group, pointers_to(state), {.timeout = as_time(timeout_ms)});
               }};
+}
+
+void lockstep_check_equal(const TrainingState& parts, const Group& group) {
+  const GivesBack what_it_keeps(group);
+  check_replicas_equal(
+      group, {.model = parts.model, .optimizer = parts.optimizer, .sampler = sampler_of(parts)});
 }
 
 std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& all) {

@@ -10,6 +10,8 @@ std::unique_ptr<Shard> lockstep_shard(const ShardOptions& options, RankContext& 
 
 Checkpoints lockstep_checkpoints();
 
+void lockstep_check_equal(const TrainingState& parts, const Group& group);
+
 std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& group);
 
 std::vector<std::vector<int64_t>> lockstep_random_split(int64_t size,
