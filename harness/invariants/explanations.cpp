@@ -136,6 +136,8 @@ std::span<const PatternExplanation> pattern_explanations() {
       PatternExplanation{"unlike_rounds",
                          "a remark: ranks that make unlike numbers of updates between averages of "
                          "the parameters, as FedAvg does with unequal parts of the data"},
+      PatternExplanation{"trains_nothing",
+                         "a remark: ranks outside of the groups that train, as one that evaluates"},
       PatternExplanation{"own_training",
                          "what one rank trains beside the model: a probe, a temperature"},
       PatternExplanation{"updates_by_itself", "parameters that a program changes itself"},

@@ -102,6 +102,18 @@ Judgement judged_by_groups(const Invariant& invariant, const std::vector<GroupRu
   return *merged;
 }
 
+// A remark that names ranks outside of the groups, which train nothing: nothing of theirs is
+// compared.
+Findings ranks_left_out(const std::vector<GroupRun>& groups, const RecordedRun& run) {
+  const auto beside = ranks_beside(groups, static_cast<int>(run.ranks.size()));
+  if (groups.empty() || beside.empty()) return {};
+  return {
+      {"", "trains_nothing", "the whole run",
+       ranks_text(beside) + (beside.size() == 1 ? " is" : " are") +
+           " outside of the groups that train, and recorded no backward and no update: nothing of "
+           "theirs is compared"}};
+}
+
 // True if an invariant is about all ranks, in whatever groups they train.
 bool is_about_the_world(std::string_view name, const std::vector<GroupRun>& groups) {
   const bool is_each_alone = std::all_of(groups.begin(), groups.end(),
@@ -164,10 +176,16 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
     times.push_back(since(began));
   };
   const auto groups = runs_of_groups(recorded);
+  const auto about_the_world = [&](const Invariant& invariant) {
+    auto judgement = invariant.judge(recorded);
+    if (invariant.name == "run.is_recorded_whole")
+      judgement.remarks += ranks_left_out(groups, recorded);
+    return judgement;
+  };
   for (const auto& invariant : invariants())
     add(invariant.name, invariant.rule, [&] {
       return groups.empty() || is_about_the_world(invariant.name, groups)
-                 ? invariant.judge(recorded)
+                 ? about_the_world(invariant)
                  : judged_by_groups(invariant, groups);
     });
   if (one)

@@ -64,4 +64,14 @@ std::vector<GroupRun> runs_of_groups(const RecordedRun& run) {
   return is_whole ? std::vector<GroupRun>() : std::move(groups);
 }
 
+std::vector<int> ranks_beside(const std::vector<GroupRun>& groups, int world) {
+  std::vector<int> beside;
+  for (int rank = 0; rank < world; ++rank)
+    if (std::none_of(groups.begin(), groups.end(), [rank](const GroupRun& group) {
+          return std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end();
+        }))
+      beside.push_back(rank);
+  return beside;
+}
+
 }  // namespace lockstep::recorded

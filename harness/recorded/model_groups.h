@@ -17,4 +17,7 @@ struct GroupRun {
 // or hold parts of a model.
 std::vector<GroupRun> runs_of_groups(const RecordedRun& run);
 
+// The ranks of a world of this size that are in none of these groups.
+std::vector<int> ranks_beside(const std::vector<GroupRun>& groups, int world);
+
 }  // namespace lockstep::recorded

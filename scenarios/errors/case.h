@@ -154,7 +154,7 @@ size_t mistaken_parameter(const Erring& c);
 bool registers(MistakeKind kind);
 
 // Why the ranks do not skip a forward, or update, before this mistake; empty where they can.
-std::string why_nothing_comes_before(const Erring& c);
+std::string why_nothing_may_come_before(const Erring& c);
 
 // After the step of such a mistake all ranks begin anew: frozen ... late.
 bool begins_anew(const Erring& c);

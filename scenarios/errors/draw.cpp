@@ -106,7 +106,7 @@ rc::Gen<Erring> erring() {
       0, 4,
       element(Attempt::forward, Attempt::local_forward, Attempt::forward_without_gradients,
               Attempt::join, Attempt::update, Attempt::check, Attempt::bare));
-  const auto seldom_before = weightedElement<bool>({{2, false}, {1, true}});
+  const auto before = weightedElement<bool>({{2, false}, {1, true}});
   return gen::apply(
       [](Erring c, Mistake mistake, std::vector<Lack> some, std::vector<Attempt> attempts,
          bool skips_before, MistakeKind registration, bool updates_before) {
@@ -127,10 +127,10 @@ rc::Gen<Erring> erring() {
         if (registers(c.mistake.kind)) c.mistake.kind = registration;
         c.skips_before = skips_before;
         c.updates_before = updates_before && registers(c.mistake.kind);
-        if (!why_nothing_comes_before(c).empty()) c.skips_before = false;
+        if (!why_nothing_may_come_before(c).empty()) c.skips_before = false;
         return c;
       },
-      trainings(), mistakes(), seldom, attempts, seldom_before,
+      trainings(), mistakes(), seldom, attempts, before,
       element(MistakeKind::registered, MistakeKind::registered_buffer,
               MistakeKind::registered_module),
       rc::gen::arbitrary<bool>());

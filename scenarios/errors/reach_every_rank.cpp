@@ -65,7 +65,7 @@ std::vector<Erring> every_small_one() {
 }
 
 std::string why_not_judged(const Erring& c) {
-  const auto why = why_nothing_comes_before(c);
+  const auto why = why_nothing_may_come_before(c);
   return why.empty() ? why_shares_round(c.world) : why;
 }
 
@@ -94,9 +94,9 @@ Scenario reach_every_rank() {
                      "first_pass_that_failed_is_learned", "flag_stays_raised",
                      "longer_of_two_timeouts", "power_sgd_compares_where_it_is_loaded",
                      "registered_buffers_unseen", "registered_later_unseen",
-                     "registered_modules_unseen", "removed_hooks_go_unnoticed",
-                     "report_of_a_skipped_forward_stays", "steps_not_compared",
-                     "usage_error_unposted"},
+                     "registered_modules_unseen", "registered_parameters_taken_once",
+                     "removed_hooks_go_unnoticed", "report_of_a_skipped_forward_stays",
+                     "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
@@ -126,7 +126,7 @@ Scenario reach_every_rank() {
                   [](const Erring& c) { return is(c, MistakeKind::hook_loaded); }},
                  {"a forward before it that all ranks skip", 0.01,
                   [](const Erring& c) { return c.skips_before; }},
-                 {"a registration behind an update", 0.005,
+                 {"a registration after an update", 0.005,
                   [](const Erring& c) { return c.updates_before; }},
                  {"a training that begins anew", 0.2, begins_anew},
                  {"calls after the end", 0.08,

@@ -139,13 +139,14 @@ class Runner {
     if (!host_waits_) replica_->finish();
   }
 
-  // Nothing has happened where the forwards of all ranks threw.
+  // No pass has begun where the forwards of all ranks threw.
   void skip_a_forward() {
     for (auto& part : model_->parts) part = {};
     model_->parts.front().in_forward = [] { throw std::runtime_error(kSkipped); };
     const auto count = static_cast<int64_t>(parameter_count(c_));
     const auto error = error_of([&] { replica_->outputs(torch::ones({count}, at::kDouble)); });
-    if (error.find(kSkipped) == std::string::npos) throw std::runtime_error(error);
+    if (error.find(kSkipped) == std::string::npos)
+      throw std::runtime_error("the forward that was to throw gave: " + error);
   }
 
   // The last bucket carries the flag, and the host reads that of sparse gradients in the pass.

@@ -53,9 +53,9 @@ void Terms::register_early() {
 void Terms::register_late_part(bool of_buffer) {
   const auto part = register_module("late_part", std::make_shared<torch::nn::Module>());
   if (of_buffer)
-    part->register_buffer("late", torch::zeros({1}));
+    part->register_buffer("late", torch::zeros_like(parameters_.front().detach()));
   else
-    part->register_parameter("late", torch::zeros({1}));
+    part->register_parameter("late", torch::zeros_like(parameters_.front().detach()));
 }
 
 at::Tensor Terms::term(size_t index, const at::Tensor& coefficient) {

@@ -11,14 +11,6 @@
 namespace lockstep::recorded {
 namespace {
 
-// The names of the invariants that fail in the whole judgement.
-std::vector<std::string> failed_in(const RecordedRun& run) {
-  std::vector<std::string> names;
-  for (const auto& result : judged(run).results)
-    if (is_failure(result.kind)) names.push_back(result.scenario);
-  return names;
-}
-
 // DistributedDataParallel refuses an unused parameter unless it is set to expect some; any other
 // averaging of gradients takes a model as it is.
 TEST(RightWays, AllowAParameterThatNoBackwardReachesWhereTheProgramExpectsOne) {
@@ -234,26 +226,6 @@ TEST(RightWays, AllowGroupsOfRanksThatTrainAModelEachAndJudgeEach) {
     EXPECT_NE(failed->worst.findings.front().diagnosis.find("among ranks 2, 3, numbered from 0: "),
               std::string::npos)
         << failed->worst.findings.front().diagnosis;
-  }
-}
-
-// The third rank wraps nothing and trains nothing: it evaluates what the others send, say.
-TEST(RightWays, AllowARankOutsideOfTheGroupThatTrains) {
-  for (const bool trains : {false, true}) {
-    auto run = right_run();
-    for (auto& rank : run.ranks) {
-      rank.world = 3;
-      auto& model = nth<Fact>(rank, 0, "model 0").values;
-      model["wrapper"] = "DistributedDataParallel";
-      model["ranks"] = {0, 1};
-    }
-    auto& other = run.ranks.emplace_back(right_rank(2, 3));
-    std::erase_if(other.records, [&](const Record& is) {
-      return is.at.phase != "" && !(trains && is.at.phase == "backward");
-    });
-    for (auto& rank : run.ranks)
-      nth<Fact>(rank, 0, "process group").values = {{"rank", rank.number}, {"world", 3}};
-    EXPECT_EQ(failed_in(run) == std::vector<std::string>(), !trains);
   }
 }
 

@@ -1,9 +1,11 @@
 #include "harness/invariants/own/local_rounds.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/unwrapped.h"
+#include "harness/recorded/passes.h"
 #include "harness/verdict/ladders.h"
 #include "harness/verdict/trace.h"
 
@@ -17,15 +19,34 @@ namespace {
 
 constexpr std::string_view kLocalRounds = "local rounds";
 
+constexpr int kMost = 1 << 29;  // updates of a run
+
 // The updates that a rank made before each collective of all ranks.
 std::vector<int> updates_before_collectives(const Rank& rank) {
   std::vector<int> updates;
   for (const auto& event : rank.history.events) {
     const auto* is = std::get_if<Collective>(&event.what);
     if (is && is->group == kWorld && !is_point_to_point(is->op))
-      updates.push_back(event.at.step + (event.at.phase == "update" ? 1 : 0));
+      updates.push_back(std::min(event.at.step, kMost) + (event.at.phase == "update" ? 1 : 0));
   }
   return updates;
+}
+
+int64_t batches_dealt(const Rank& rank) {
+  int64_t dealt = 0;
+  for (const auto& [source, passes] : passes_of(rank))
+    for (const auto& pass : passes)
+      dealt += static_cast<int64_t>(std::max(pass.batches.size(), pass.batch_ends.size()));
+  return dealt;
+}
+
+// True if ranks make more updates than others where their loaders deal them more batches: not so
+// where a rank steps twice, or leaves a step out.
+bool update_by_batches(const RecordedRun& run) {
+  for (const auto& a : run.ranks)
+    for (const auto& b : run.ranks)
+      if (updates_of(a) > updates_of(b) && batches_dealt(a) <= batches_dealt(b)) return false;
+  return true;
 }
 
 // By rank the updates that it had made where each round ended. Collectives that no update of any
@@ -71,7 +92,7 @@ std::vector<std::vector<Round>> rounds_of(const std::vector<std::vector<int>>& e
     new_from += *least;
   }
   for (size_t rank = 0; rank < ends.size(); ++rank)
-    rounds[rank].push_back({from[rank], 1 << 30, 1 << 30, new_from});  // what follows the last
+    rounds[rank].push_back({from[rank], kMost, kMost, new_from});  // what follows the last
   return any_unlike ? rounds : std::vector<std::vector<Round>>();
 }
 
@@ -109,15 +130,17 @@ class Aligning {
 
   void renumber(Moment& at) const {
     const auto& round = round_of(at.step);
-    at.step = round.new_from + std::max(0, std::min(at.step - round.from, round.kept - 1));
+    const int within = std::min(std::min(at.step, kMost) - round.from, round.kept - 1);
+    at.step = round.new_from + std::max(0, within);
   }
 
-  // What loaders dealt stays: a rank's part of the data is as long as it is.
+  // Leaves what loaders dealt in the run: a rank's part of the data is as long as it is.
   static bool is_of_an_update(const Record& record) {
-    if (std::holds_alternative<Digests>(record.what)) return true;
+    if (const auto* is = std::get_if<Digests>(&record.what)) return is->list->role != "random";
     const auto* fact = std::get_if<Fact>(&record.what);
-    static const std::set<std::string> kNames{"terms",   "clip",          "backward",
-                                              "skipped", "own gradients", "averaged gradients"};
+    static const std::set<std::string> kNames{
+        "terms",    "clip",    "backward",      "part",
+        "unwaited", "skipped", "own gradients", "averaged gradients"};
     return fact && (fact->name.starts_with("optimizer ") || kNames.contains(fact->name));
   }
 
@@ -165,7 +188,7 @@ std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
   const auto ends = ends_of_rounds(run);
   if (!ends || ends->front().empty()) return {};
   const auto rounds = rounds_of(*ends);
-  if (rounds.empty()) return {};
+  if (rounds.empty() || !update_by_batches(run)) return {};
   auto aligned = run;
   for (size_t rank = 0; rank < aligned.ranks.size(); ++rank)
     Aligning(aligned.ranks[rank], rounds[rank]).align();
@@ -176,20 +199,23 @@ std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
 
 Findings local_rounds_in(const RecordedRun& run) {
   std::vector<std::string> most;
-  bool any = false;
+  int64_t left_out = 0;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
       if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == kLocalRounds) {
-        any = any || fact->whole("left_out").value_or(0) > 0;
+        left_out += fact->whole("left_out").value_or(0);
         most.push_back(std::to_string(fact->whole("most").value_or(0)));
       }
-  if (!any) return {};
-  return {
-      {"", "unlike_rounds", "between averages of the parameters",
-       "the ranks make unlike numbers of updates between averages of the parameters, at most: " +
-           values_text(most) +
-           ". Compared are as many of each round as the rank with fewest makes. An average "
-           "that counts each rank alike gives samples of a rank with fewer more weight"}};
+  if (left_out == 0) return {};
+  return {{"", "unlike_rounds", "between averages of the parameters",
+           "the ranks make unlike numbers of updates between collectives of all ranks, at most: " +
+               values_text(most) +
+               ". Compared are as many of each round as the rank with fewest makes, and steps are "
+               "numbered without the " +
+               counted(left_out, "update") +
+               " that are left out. An average that counts each rank alike gives samples of a rank "
+               "with fewer more weight",
+           uneven_batches(run)}};
 }
 
 }  // namespace lockstep::recorded

@@ -6,9 +6,10 @@
 
 namespace lockstep::recorded {
 
-// The run with as many updates on all ranks in each round between averages: a round's last updates
-// are left out of ranks that make more, and later steps are numbered anew. Nothing where the
-// numbers are alike, a rank updates nothing in a round, or what the ranks updated apart is not the
+// The run with as many updates on all ranks in each round between collectives of all ranks: a
+// round's last updates are left out of ranks that make more, and later steps are numbered anew.
+// Nothing where the numbers are alike, a rank updates nothing in a round, ranks do not make more
+// updates because their loaders deal them more batches, or what the ranks updated apart is not the
 // same on all of them after some average.
 std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run);
 

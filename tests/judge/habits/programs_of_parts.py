@@ -157,10 +157,13 @@ def average_unlike_rounds(rank, name):
     net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizer = sgd(net)
     torch.manual_seed(10 + rank)
-    own = TensorDataset(torch.randn(40 - 16 * rank, 8), torch.randint(0, 3, (40 - 16 * rank,)))
+    count = 40 if name == "unlike_rounds_stepped_twice" else 40 - 16 * rank
+    own = TensorDataset(torch.randn(count, 8), torch.randint(0, 3, (count,)))
     for number in range(4):
         for x, y in DataLoader(own, 8, shuffle=True):
             update(net, optimizer, x, y)
+            if name == "unlike_rounds_stepped_twice" and rank:
+                optimizer.step()
         for p in net.parameters():
             total = p.detach().clone()
             dist.all_reduce(total)
@@ -188,7 +191,7 @@ PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "
             attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"),
             prune_after_wrapping: ("pruned_alike", "pruned_by_a_rank"), average_rounds: ("rounds_averaged", "rounds_averaged_in_part"),
             average_unlike_rounds: ("unlike_rounds", "unlike_rounds_begun_unlike", "unlike_rounds_kept", "unlike_rounds_kept_by_a_rank",
-                                    "unlike_rounds_divided_unlike"),
+                                    "unlike_rounds_divided_unlike", "unlike_rounds_stepped_twice"),
             learn_alone: ("learns_alone",), exchange_by_pairs: ("averaged_by_pairs", "sent_in_vain")}
 
 if __name__ == "__main__":

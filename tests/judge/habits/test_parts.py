@@ -36,6 +36,7 @@ MISTAKES = {
     "unlike_rounds_kept": ("run.has_one_length", "stopped_early"),
     "unlike_rounds_kept_by_a_rank": ("parameters.are_the_same", "changed_on_some_ranks"),
     "unlike_rounds_divided_unlike": ("run.has_one_length", "stopped_early"),
+    "unlike_rounds_stepped_twice": ("run.has_one_length", "stopped_early"),
     "sent_in_vain": ("forward.runs_through_the_wrapper", "nobody_averaged"),
 }
 
