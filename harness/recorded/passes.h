@@ -31,6 +31,8 @@ struct Pass {
   bool is_sharded() const { return is->whole("replicas").has_value(); }
   // It came to its end, or drew as many samples or batches as its loader has.
   bool is_whole() const;
+  // The batches that the program was handed; those that were drawn where no recorder saw that.
+  size_t batch_count() const { return batches.empty() ? batch_ends.size() : batches.size(); }
   // The indices of one batch; empty where it has none.
   std::vector<int64_t> batch(size_t number) const;
 };

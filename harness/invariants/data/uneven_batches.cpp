@@ -10,15 +10,12 @@ namespace lockstep::recorded {
 
 namespace {
 
-size_t batches_in(const Pass& pass) {
-  return pass.batches.empty() ? pass.batch_ends.size() : pass.batches.size();
-}
-
 bool is_uneven(const PassRow& row) {
   size_t most = 0;
-  for (const auto& pass : row.by_rank) most = std::max(most, batches_in(pass));
-  return std::any_of(row.by_rank.begin(), row.by_rank.end(),
-                     [&](const Pass& pass) { return pass.is_whole() && batches_in(pass) < most; });
+  for (const auto& pass : row.by_rank) most = std::max(most, pass.batch_count());
+  return std::any_of(row.by_rank.begin(), row.by_rank.end(), [&](const Pass& pass) {
+    return pass.is_whole() && pass.batch_count() < most;
+  });
 }
 
 // Names the settings in which the loaders differ: "; its batch_size: rank 0 has 4, rank 1 has 6".
@@ -47,7 +44,7 @@ Details uneven_batches(const RecordedRun& run) {
     if (!trains || !is_uneven(row)) continue;
     std::vector<std::string> by_rank;
     for (const auto& pass : row.by_rank)
-      by_rank.push_back(counted(batches_in(pass), "batch", "batches") +
+      by_rank.push_back(counted(pass.batch_count(), "batch", "batches") +
                         (pass.is_whole() ? "" : " so far"));
     return {"cause: ranks get unlike numbers of batches in " + row.place() + ": " +
                 values_text(by_rank) + settings_text(row),

@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace lockstep::recorded {
 
 namespace {
 
 constexpr std::string_view kLocalRounds = "local rounds";
-
 constexpr int kMost = 1 << 29;  // updates of a run
 
 // The updates that a rank made before each collective of all ranks.
@@ -32,21 +32,22 @@ std::vector<int> updates_before_collectives(const Rank& rank) {
   return updates;
 }
 
-int64_t batches_dealt(const Rank& rank) {
-  int64_t dealt = 0;
+size_t batches_in(const Rank& rank) {
+  size_t count = 0;
   for (const auto& [source, passes] : passes_of(rank))
-    for (const auto& pass : passes)
-      dealt += static_cast<int64_t>(std::max(pass.batches.size(), pass.batch_ends.size()));
-  return dealt;
+    for (const auto& pass : passes) count += pass.batch_count();
+  return count;
 }
 
-// True if ranks make more updates than others where their loaders deal them more batches: not so
-// where a rank steps twice, or leaves a step out.
+// True if ranks make more updates than others where they have more batches: not so where a rank
+// steps twice, or leaves a step out.
 bool update_by_batches(const RecordedRun& run) {
-  for (const auto& a : run.ranks)
-    for (const auto& b : run.ranks)
-      if (updates_of(a) > updates_of(b) && batches_dealt(a) <= batches_dealt(b)) return false;
-  return true;
+  std::vector<std::pair<size_t, size_t>> ranks;  // updates and batches
+  for (const auto& rank : run.ranks) ranks.emplace_back(updates_of(rank), batches_in(rank));
+  std::sort(ranks.begin(), ranks.end());
+  return std::adjacent_find(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+           return a.first < b.first && a.second >= b.second;
+         }) == ranks.end();
 }
 
 // By rank the updates that it had made where each round ended. Collectives that no update of any

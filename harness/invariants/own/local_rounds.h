@@ -8,9 +8,9 @@ namespace lockstep::recorded {
 
 // The run with as many updates on all ranks in each round between collectives of all ranks: a
 // round's last updates are left out of ranks that make more, and later steps are numbered anew.
-// Nothing where the numbers are alike, a rank updates nothing in a round, ranks do not make more
-// updates because their loaders deal them more batches, or what the ranks updated apart is not the
-// same on all of them after some average.
+// Nothing where the numbers are alike, a rank updates nothing in a round, a rank makes more updates
+// than another without more batches, or the parameters are not the same on all ranks after some
+// average.
 std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run);
 
 // A remark where updates were left out.
