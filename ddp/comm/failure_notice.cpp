@@ -131,6 +131,14 @@ void FailureNotice::post(const std::string& sentence) noexcept {
   last_failure_->set(post_for_good(sentence));
 }
 
+void FailureNotice::post_of_the_program(const std::string& sentence) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    reported_ = sentence;
+  }
+  post(sentence);
+}
+
 void FailureNotice::post_that_it_is_unwound() noexcept {
   const std::string cause = last_failure_->get();
   post_for_good("it left its training with an exception" + (cause.empty() ? "" : ": " + cause));

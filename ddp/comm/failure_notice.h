@@ -69,8 +69,12 @@ class FailureNotice {
   std::int64_t count_issue() { return issued_count_++; }
   std::int64_t issued_count() const { return issued_count_; }
 
-  // Posts that this rank cannot continue. The launcher receives the message too.
+  // Posts that this rank cannot continue: the sentence, or why this forward threw, if it did. The
+  // launcher receives the message too.
   void post(const std::string& sentence) noexcept;
+
+  // The same for a sentence of the program's, which may be about what came behind that forward.
+  void post_of_the_program(const std::string& sentence) noexcept;
 
   // The same, but a later post replaces it, and the launcher does not receive it.
   void post_for_now(const std::string& sentence) noexcept;

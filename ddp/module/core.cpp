@@ -174,7 +174,7 @@ void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>
 }
 
 void DataParallelCore::report_failure(const std::string& sentence) {
-  notice_->post(sentence);
+  notice_->post_of_the_program(sentence);
 }
 
 void DataParallelCore::forward_threw(const std::string& what) {

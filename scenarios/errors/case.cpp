@@ -92,7 +92,6 @@ std::string why_nothing_may_come_before(const Erring& c) {
   if (c.updates_before && !registers(c.mistake.kind))
     return "ranks update only before a mistake that registers something";
   const bool ends_in_forward = begins_anew(c) && c.mistake.kind != MistakeKind::late &&
-                               c.mistake.kind != MistakeKind::reported &&
                                c.mistake.kind != MistakeKind::forward_in_backward;
   if (c.skips_before && !ends_in_forward)
     return "ranks skip a forward only before a mistake that a forward ends with";

@@ -28,7 +28,7 @@ void add_with_something_before(std::vector<Erring>& all) {
   using enum MistakeKind;
   for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
     for (const auto kind : {registered, registered_buffer, registered_module, throw_in_forward,
-                            unhooked, frozen, converted}) {
+                            unhooked, frozen, converted, reported}) {
       Erring c{.world = {.size = 2},
                .steps = 3,
                .mistake = {.kind = kind, .step = 1, .ranks = ranks},
@@ -96,7 +96,8 @@ Scenario reach_every_rank() {
                      "registered_buffers_unseen", "registered_later_unseen",
                      "registered_modules_unseen", "registered_parameters_taken_once",
                      "removed_hooks_go_unnoticed", "report_of_a_skipped_forward_stays",
-                     "steps_not_compared", "usage_error_unposted"},
+                     "skipped_forward_reported_for_the_program", "steps_not_compared",
+                     "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},
                 .mistake = {.kind = MistakeKind::throw_in_backward, .ranks = {1}}},
