@@ -1,13 +1,21 @@
 # Two ways to make a library of this tree: with torch or without. Everything is compiled with the
 # same flags (-fPIC, -pthread), or the precompiled headers could not be shared.
 
-# lockstep_header_of_torch(NAME OPTIMIZE): the precompiled header of JSON, RapidCheck and LibTorch for files
-# of one optimisation level, which clang requires to agree.
-function(lockstep_header_of_torch name optimize)
-  add_library(${name} STATIC "${PROJECT_SOURCE_DIR}/cmake/torch_header.cpp")
-  target_link_libraries(${name} PUBLIC LibTorch::cpu nlohmann_json::nlohmann_json rapidcheck)
+# lockstep_header(NAME OPTIMIZE [TORCH]): the precompiled header of JSON and RapidCheck, and of LibTorch,
+# for files of one optimisation level, which clang requires to agree.
+function(lockstep_header name optimize)
+  cmake_parse_arguments(arg "TORCH" "" "" ${ARGN})
+  set(kind plain)
+  if(arg_TORCH)
+    set(kind torch)
+  endif()
+  add_library(${name} STATIC "${PROJECT_SOURCE_DIR}/cmake/${kind}_header.cpp")
+  target_link_libraries(${name} PUBLIC nlohmann_json::nlohmann_json rapidcheck $<$<BOOL:${arg_TORCH}>:LibTorch::cpu>)
   target_compile_options(${name} PRIVATE ${optimize})
-  target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/plain_header.h" "${PROJECT_SOURCE_DIR}/cmake/torch_header.h")
+  target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/plain_header.h")
+  if(arg_TORCH)
+    target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/torch_header.h")
+  endif()
 endfunction()
 
 # lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] [TEST] SOURCES a.cpp ... [LINK target ...])
@@ -31,21 +39,24 @@ function(lockstep_library name)
   # What is for this tree alone stays out of the package that is made of some of its libraries.
   target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE $<BUILD_INTERFACE:lockstep_warnings>)
-  if(arg_PLAIN)
-    target_precompile_headers(${name} REUSE_FROM lockstep_plain_header)
-  endif()
+  set(optimize)
   if(arg_TORCH OR arg_LIBTORCH)
     target_link_libraries(${name} PUBLIC LibTorch::cpu)
     set(optimize "${LOCKSTEP_OPTIMIZE_TORCH}")
-    set(header lockstep_torch_header)
-    if(arg_LIBTORCH)
-      set(header lockstep_libtorch_header)
-    elseif(arg_TEST AND TARGET lockstep_test_header)
-      set(optimize "${LOCKSTEP_OPTIMIZE_TESTS}")
-      set(header lockstep_test_header)
-    endif()
-    target_compile_options(${name} PRIVATE ${optimize})
-    target_precompile_headers(${name} REUSE_FROM ${header})
+  endif()
+  # Tests without torch compute, and templates that they compile without optimising serve the whole program.
+  set(of_test)
+  if(arg_TEST AND arg_TORCH AND LOCKSTEP_OPTIMIZE_TESTS)
+    set(optimize "${LOCKSTEP_OPTIMIZE_TESTS}")
+    set(of_test _test)
+  endif()
+  target_compile_options(${name} PRIVATE ${optimize})
+  if(arg_PLAIN)
+    target_precompile_headers(${name} REUSE_FROM lockstep_plain_header)
+  elseif(arg_TORCH)
+    target_precompile_headers(${name} REUSE_FROM lockstep_torch${of_test}_header)
+  elseif(arg_LIBTORCH)
+    target_precompile_headers(${name} REUSE_FROM lockstep_libtorch_header)
   endif()
   if(LOCKSTEP_BATCHED AND NOT arg_APART)
     set(batch 6)
@@ -103,6 +114,14 @@ function(lockstep_test name)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 900 COST ${cost} LABELS ${label})
+endfunction()
+
+# lockstep_nightly_test(NAME COMMAND ...): a test of hours rather than minutes, which ./lockstep test leaves
+# out: one of the suite's with many more cases, or drawn mutants.
+function(lockstep_nightly_test name)
+  add_test(NAME nightly.${name} ${ARGN})
+  set_tests_properties(nightly.${name} PROPERTIES LABELS nightly TIMEOUT 14400 SKIP_RETURN_CODE 77
+                                                  ENVIRONMENT LOCKSTEP_CAMPAIGNS=1)
 endfunction()
 
 # lockstep_outside_tests(): the tests of this folder that have no label run programs from outside.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <type_traits>
 
 namespace lockstep::reference {
@@ -23,8 +24,10 @@ int bits_of(at::ScalarType dtype) {
       return 11;
     case at::kBFloat16:
       return 8;
-    default:
+    case at::kFloat:
       return 24;
+    default:
+      throw std::invalid_argument("no precision is known of this dtype");
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "reports/style.h"
+#include "reports/fit.h"
 
 #include <algorithm>
 
@@ -119,10 +119,6 @@ std::vector<std::string> any_fields(const Failure& failure) {
                                  [&](const Shown& one) { return one.path == note.path; }))
       any.push_back(note.path);
   return any;
-}
-
-void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
-  lines.insert(lines.end(), more.begin(), more.end());
 }
 
 }  // namespace

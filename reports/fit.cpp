@@ -130,6 +130,10 @@ std::vector<std::string> fitted(const std::vector<std::string>& lines, const Sty
   return out;
 }
 
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
 std::string cut(const std::string& line, const std::string& sign, size_t columns) {
   if (width(line) <= columns) return line;
   const auto first = [](const std::string& text, size_t count) {

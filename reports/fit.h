@@ -11,8 +11,10 @@ namespace lockstep::reports {
 // `lines`, none wider than `style.columns`, except for a single wider word, such as a path, which
 // stays whole so that it can be copied. Sentences are broken between words and indented, JSON
 // behind commas; commands are continued with a backslash. Tables are fitted where they are laid
-// out: table_text.h.
+// out: findings/text.h.
 std::vector<std::string> fitted(const std::vector<std::string>& lines, const Style& style);
+
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more);
 
 // `line`, or as much of its beginning as fits, with the sign.
 std::string cut(const std::string& line, const std::string& sign, size_t columns);

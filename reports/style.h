@@ -13,6 +13,9 @@ struct Style {
   bool colour = false;  // ANSI escapes
   bool unicode = true;  // where false, `shown` leaves ASCII only
   size_t columns = 0;   // of the terminal; 0: no terminal, and lines are not broken
+
+  // Returns the terminal's, or as many as a picture may take on paper.
+  size_t columns_or(size_t of_paper) const { return columns == 0 ? of_paper : columns; }
 };
 
 enum class Colour { green, red, yellow, blue, magenta, cyan, bold };

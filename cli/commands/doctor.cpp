@@ -72,7 +72,7 @@ Lines found(const Machine& machine, const AboutTorch& torch, const Subjects& sub
       {"gpus", about_gpus(machine.gpus)},
       {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
                     " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +
-                    " threads by itself"},
+                    " threads unasked"},
       {"memory",
        gibibytes(machine.memory_bytes) + ", " + gibibytes(machine.memory_free_bytes) + " free"},
       {"limits", limit_text(machine.files_most) + " open files, " +

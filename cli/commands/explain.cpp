@@ -1,4 +1,5 @@
 #include "cli/commands/commands.h"
+#include "cli/commands/glossary.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/output/worked_example.h"
@@ -122,6 +123,16 @@ bool explain_judge(const Known& known, const std::string& name) {
   return false;
 }
 
+// Prints the entry of the glossary; returns false for another word.
+bool explain_word(const std::string& name) {
+  const auto* word = find_word(name);
+  if (word == nullptr) return false;
+  print(word->word + "\n");
+  print_part("means", word->means);
+  print_part("read", "docs/glossary.md");
+  return true;
+}
+
 const Demo* find_demo(const Known& known, const std::string& name) {
   for (const auto* demos : {&known.demos, &known.beliefs})
     for (const auto& demo : *demos)
@@ -175,6 +186,9 @@ bool search(const Known& known, const std::string& text) {
   for (const auto& is : recorded::symptoms())
     if (holds_all(joined({std::string(is.words), std::string(is.answer)}, " "), words))
       found.emplace_back(std::string(is.about), std::string(is.answer));
+  for (const auto& entry : glossary())
+    if (&entry != find_word(text) && holds_all(entry.word, words))
+      found.emplace_back(entry.word + " (a word)", entry.means);
   for (const auto& [name, claim] : found) print(name + "\n    " + claim + "\n", kColumns);
   return !found.empty();
 }
@@ -194,8 +208,7 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
   command
       ->add_option("NAME", flags->name,
                    "a scenario, or the beginning of its name; a demonstration, an invariant or "
-                   "pattern of judge; "
-                   "or words and tags")
+                   "pattern of judge, a word of the glossary; or words and tags")
       ->required()
       ->type_name("");
   command->add_flag("--case", flags->shows_case,
@@ -218,7 +231,8 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
         status = explain(known, *demo);
         return;
       }
-      if (search(known, flags->name)) {
+      const bool is_word = explain_word(flags->name);
+      if (search(known, flags->name) || is_word) {
         status = kHeld;
         return;
       }

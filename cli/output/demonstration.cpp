@@ -94,7 +94,7 @@ std::string beliefs_text(const Known& known) {
     lines.push_back({belief.name, belief.lesson});
     lines.push_back({"", "true when " + short_form(belief.condition)});
     lines.push_back(
-        {"", belief.proof.empty() ? "shown by itself alone" : "proved by run " + belief.proof});
+        {"", belief.proof.empty() ? "shown alone" : "proved by run " + belief.proof});
   }
   return joined(reports::in_columns(lines), "\n") + "\n";
 }

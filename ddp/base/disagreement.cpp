@@ -182,6 +182,10 @@ std::optional<std::string> find_disagreement(const std::vector<std::size_t>& ran
   return std::nullopt;
 }
 
+std::string absence(const std::vector<int>& absent, const std::vector<int>& came) {
+  return "these ranks did not come: " + listed(absent) + " (these did: " + listed(came) + ")";
+}
+
 std::string exact_text(double value) {
   std::ostringstream text;
   text.precision(17);

@@ -55,6 +55,9 @@ std::string name_ranks(const std::vector<std::size_t>& ranks);
 // "0, 3-7" for ascending numbers; "none" for an empty list.
 std::string listed(const std::vector<int>& ranks);
 
+// "these ranks did not come: 1 (these did: 0, 2-7)".
+std::string absence(const std::vector<int>& absent, const std::vector<int>& came);
+
 // A decimal text from which the exact bits can be read back.
 std::string exact_text(double value);
 

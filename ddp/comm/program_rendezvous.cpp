@@ -98,8 +98,7 @@ void ProgramRendezvous::name_the_missing(const std::function<bool(int rank)>& ha
   std::vector<int> came, absent;
   for (int rank = 0; rank < world_size_; ++rank)
     (rank == rank_ || has_come(rank) ? came : absent).push_back(rank);
-  throw RanksMissing("these ranks did not come: " + listed(absent) +
-                     " (these did: " + listed(came) + ")");
+  throw RanksMissing(absence(absent, came));
 }
 
 std::string ProgramRendezvous::attempt(Deadline deadline) {

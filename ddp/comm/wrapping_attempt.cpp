@@ -73,8 +73,7 @@ std::string WrappingAttempt::missing_ranks() const {
   std::vector<int> came, absent;
   for (int rank = 0; rank < world_size_; ++rank)
     (store_->check({key_of(rank)}) ? came : absent).push_back(rank);
-  if (absent.empty()) return "";
-  return "these ranks did not come: " + listed(absent) + " (these did: " + listed(came) + ")";
+  return absent.empty() ? "" : absence(absent, came);
 }
 
 }  // namespace lockstep

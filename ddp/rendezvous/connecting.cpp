@@ -64,7 +64,7 @@ std::string who_did_not_connect(c10d::Store& store, const RankAndSize& position,
   if (!failure.empty()) return failure;
   const std::vector<int> silent = alive.missing(position.world_size);
   if (!silent.empty()) {
-    return "all ranks came, and nothing more was heard of these: " + listed(silent) +
+    return "all ranks came, and these did not answer: " + listed(silent) +
            " (these wait to be connected: " + listed(alive.present()) + ")";
   }
   return "all ranks came, and these did not connect: " + listed(ranks_that_say(alive, kIsBusy)) +

@@ -53,7 +53,7 @@ std::string problem_with(const Arrivals& arrivals) {
   for (const auto& [rank, description, place] : arrivals) {
     if (!ranks.empty() && ranks.back() == rank) {
       return "rank " + std::to_string(rank) +
-             " has met here before: two processes have this rank, two runs meet at one place, or "
+             " has arrived here before: two processes have this rank, two runs use one place, or "
              "the store was used by an earlier run (a stale file?). Give every process a rank, and "
              "every run a store, of its own";
     }
@@ -94,14 +94,12 @@ class Rendezvous {
     std::string problem = problem_with(arrivals);
     if (problem.empty() && absent.empty() && check_places_)
       problem = check_places_(places_of(arrivals));
-    check(kArrival, came, problem, absent,
-          "these ranks did not come: " + listed(absent) + " (these did: " + listed(came.present()) +
-              ")");
+    check(kArrival, came, problem, absent, absence(absent, came.present()));
     const Exchanged confirmed = exchange(store_, kConfirmation, position_, came.has_own ? "" : own,
                                          came.has_own ? deadline : soon(deadline));
     const std::vector<int> silent = confirmed.missing(world_size);
     check(kConfirmation, confirmed, problem_with(with(arrivals, confirmed.entries)), silent,
-          "all ranks came, and nothing more was heard of these: " + listed(silent));
+          "all ranks came, and these did not answer: " + listed(silent));
     if (came.has_own) return places_of(arrivals);
     const Exchanged late = exchange(store_, kLate, position_, own, soon(deadline));
     refuse(kLate, 1, problem_with(with(arrivals, late.entries)));

@@ -73,15 +73,19 @@ const void* part_of(const void* value, const Member& member) {
   return static_cast<const char*>(value) + member.at;
 }
 
+std::vector<std::string> names_of(const Type& type) {
+  std::vector<std::string> names;
+  for (const auto& member : type.members) names.emplace_back(member.name);
+  return names;
+}
+
 void read_object(const Type& type, const Json& json, void* value, const std::string& at,
                  Absent absent) {
-  if (!json.is_object()) refuse(at, json, "an object");
+  if (!json.is_object()) refuse(at, json, "an object with " + joined(names_of(type), ", "));
   for (const auto& item : json.items()) {
     const auto is_it = [&](const Member& member) { return item.key() == member.name; };
-    if (std::any_of(type.members.begin(), type.members.end(), is_it)) continue;
-    std::vector<std::string> known;
-    for (const auto& member : type.members) known.emplace_back(member.name);
-    refuse_unknown(at, item.key(), known);
+    if (std::none_of(type.members.begin(), type.members.end(), is_it))
+      refuse_unknown(at, item.key(), names_of(type));
   }
   for (const auto& member : type.members) {
     const auto found = json.find(member.name);

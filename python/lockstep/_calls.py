@@ -46,7 +46,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Collective:
-    """One that this rank issued. What DistributedDataParallel sends by itself is one for each construction, forward with
+    """One that this rank issued. What DistributedDataParallel sends unasked is one for each construction, forward with
     buffers and backward: `ddp_construction`, `ddp_buffers`, `ddp_backward`."""
 
     kind: str  # As c10d names it: "allreduce", "broadcast", "_allgather_base", ...
@@ -64,7 +64,7 @@ def ranks_of(group: str, world_size: int) -> list[int]:
 
 
 def timeout_of(group: Any) -> float:
-    """The seconds after which a group ends a collective by itself; infinity for one that does not say."""
+    """The seconds after which a group ends a collective; infinity for one that does not say."""
     held: Any = group if group is not None else torch.distributed.group.WORLD
     options = getattr(held._get_backend(torch.device("cpu")), "options", None)
     return float(options._timeout.total_seconds()) if options is not None else math.inf

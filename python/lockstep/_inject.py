@@ -35,7 +35,7 @@ class Dropped:
 def inject(kind: str, *, rank: int, at: int, seconds: float = 1.0) -> None:
     """Plants a failure in this test's collective number `at` on one rank: the index that it has in `lockstep.collectives()`. Every
     rank calls this. "kill" kills the rank by SIGKILL before it issues the collective, "throw" throws InjectedError in its place, "delay"
-    issues it `seconds` later, and "drop" does not issue it. What DistributedDataParallel sends by itself is left alone.
+    issues it `seconds` later, and "drop" does not issue it. What DistributedDataParallel sends unasked is left alone.
     """
     if kind not in KINDS:
         raise ValueError(f"there is no failure {kind!r} to inject; the kinds are {', '.join(KINDS)}")

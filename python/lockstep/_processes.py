@@ -205,7 +205,7 @@ class Process:
             self.status = os.waitpid(self.pid, 0)[1]
 
     def close(self) -> None:
-        """Kills the process, unless it ends by itself, and what it started."""
+        """Kills the process, unless it ends before, and what it started."""
         if self.is_dismissed:
             self.has_ended(DISMISSED_SECONDS)
         kill_group(self.pid)

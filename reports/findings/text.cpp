@@ -12,11 +12,6 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-void append(std::vector<std::string>& lines, std::vector<std::string> more) {
-  lines.insert(lines.end(), std::make_move_iterator(more.begin()),
-               std::make_move_iterator(more.end()));
-}
-
 // Behind the cells of a row: its mark, or what is remarked of it.
 std::string behind(const Table::Row& row) {
   if (row.mark == Table::Mark::first) return "◄";

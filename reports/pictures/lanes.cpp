@@ -11,7 +11,7 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr size_t kColumnsOfPaper = 80, kRoomLeast = 8;
+constexpr size_t kLaneColumns = 80, kRoomLeast = 8;
 
 // The column at which a time is.
 size_t place_of(double time, const Scale& scale, size_t room) {
@@ -117,7 +117,7 @@ std::string lanes_text(const Lanes& lanes, const Style& style) {
   size_t label_columns = width(shown(lanes.time_axis, style));
   for (const auto& lane : lanes.lanes)
     label_columns = std::max(label_columns, width(shown(lane.label.text, style)));
-  const size_t all = style.columns == 0 ? kColumnsOfPaper : style.columns;
+  const size_t all = style.columns_or(kLaneColumns);
   const size_t taken = label_columns + 4;
   const size_t room = all > taken + kRoomLeast ? all - taken : kRoomLeast;
   const auto scale = scale_of(lanes);

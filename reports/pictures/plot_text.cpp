@@ -8,12 +8,8 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr size_t kColumnsOfPaper = 80, kBarColumnsMost = 40;
+constexpr size_t kPlotColumns = 80, kBarColumnsMost = 40;
 constexpr size_t kPlotRows = 9;
-
-size_t columns_of(const Style& style) {
-  return style.columns == 0 ? kColumnsOfPaper : style.columns;
-}
 
 std::string repeated(const std::string& text, size_t times) {
   std::string out;
@@ -70,7 +66,8 @@ std::string names_below(const Lines& lines, size_t between, const Style& style) 
 std::vector<std::string> key_of(const Lines& lines, const Style& style) {
   std::vector<std::string> out(1);
   const auto add = [&](const std::string& entry) {
-    if (!out.back().empty() && width(out.back()) + 3 + width(entry) + 2 > columns_of(style))
+    if (!out.back().empty() &&
+        width(out.back()) + 3 + width(entry) + 2 > style.columns_or(kPlotColumns))
       out.emplace_back();
     out.back() += (out.back().empty() ? "" : "   ") + entry;
   };
@@ -106,8 +103,8 @@ std::string bars_text(const Bars& bars, const Style& style) {
       text_columns = std::max(text_columns, width(text_of_bar(bar)));
     }
   const size_t taken = 5 + label_columns + text_columns;
-  const size_t room = columns_of(style) > taken + 8
-                          ? std::min(kBarColumnsMost, columns_of(style) - taken)
+  const size_t room = style.columns_or(kPlotColumns) > taken + 8
+                          ? std::min(kBarColumnsMost, style.columns_or(kPlotColumns) - taken)
                           : size_t{8};
   const auto scale = scale_of(bars);
   const size_t zero = rounded(scale.at(0) * static_cast<double>(room));
@@ -136,7 +133,8 @@ std::string lines_text(const Lines& lines, const Style& style) {
     labels = std::max(labels, width(label_of_row(lines, row)));
   const size_t taken = labels + 8 + width(shown(lines.columns.back(), style)) +
                        width(shown(lines.column_axis, style));
-  const size_t room = columns_of(style) > taken ? columns_of(style) - taken : 0;
+  const size_t room =
+      style.columns_or(kPlotColumns) > taken ? style.columns_or(kPlotColumns) - taken : 0;
   const size_t gaps = std::max<size_t>(1, lines.columns.size() - 1);
   const size_t between = std::clamp<size_t>(room / gaps, 1, 8);
   const auto rows = points_of(lines, between, style);

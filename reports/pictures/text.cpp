@@ -11,7 +11,7 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr size_t kColumnsOfPaper = 100;  // where there is no terminal
+constexpr size_t kGridColumns = 100;  // where there is no terminal
 
 std::string cell_text(const Cell& cell) {
   return cell.text + sign_of(cell.mark);
@@ -54,7 +54,7 @@ class GridText {
       : grid_(grid), style_(style), widths_(widths_of(grid, style)) {}
 
   std::string text() const {
-    const double all = static_cast<double>(style_.columns == 0 ? kColumnsOfPaper : style_.columns);
+    const double all = static_cast<double>(style_.columns_or(kGridColumns));
     std::string out;
     for (const auto& block : blocks_of(grid_, widths_, all - 4 - widths_.label)) {
       if (!out.empty()) out += "\n";

@@ -210,7 +210,7 @@ Scenario opaque_outputs_decide_once() {
                      "of two",
       .usual_mistake = "letting a forward decide about every backward until the next one.",
       .tags = {"accumulation"},
-      .must_catch = {"bare_pass_is_told_of_though_outputs_are_opaque", "last_forward_decides_twice",
+      .must_catch = {"bare_pass_is_reported_though_outputs_are_opaque", "last_forward_decides_twice",
                      "forward_without_gradients_is_not_the_last", "output_without_a_graph_decides"},
       .draws = 60,
       .start = {.world = {.size = 2}},

@@ -79,7 +79,8 @@ TEST(Fields, EveryRefusalNamesItsPathAndWhatIsAllowed) {
             "case.sizes: a list of 3 is too long; the longest has 2");
   EXPECT_EQ(refusal(R"({"sizes":[1,65]})"), "case.sizes[1]: 65 is too large; the most is 64");
   EXPECT_EQ(refusal(R"({"sizes":[1,2]})"), "accepted");
-  EXPECT_EQ(refusal("[]"), "case: expected an object, found []");
+  EXPECT_EQ(refusal("[]"),
+            "case: expected an object with layers, length, mode, rate, seed, sizes, found []");
 }
 
 TEST(Fields, ADefaultValueHasNoSmallerOne) {

@@ -12,7 +12,7 @@ struct Bench {
   Counter heard;
   std::atomic<bool> interrupted = false;
 
-  Run run(std::vector<Job> jobs, FakeTier::Play play, CampaignOptions options = {}, int lanes = 1,
+  Run run(std::vector<Job> jobs, FakeTier::HistoryOf play, CampaignOptions options = {}, int lanes = 1,
           std::vector<Canary> canaries = {}) {
     Run out;
     auto tiers = toys::lanes(lanes, play);

@@ -19,7 +19,7 @@ using toys::value_of;
 // A clock that each play moves on by a second.
 struct Seconds {
   std::atomic<int> passed = 0;
-  FakeTier::Play play = [this](const Case& c, FakeTier&) {
+  FakeTier::HistoryOf play = [this](const Case& c, FakeTier&) {
     ++passed;
     return recorded(c, value_of(c));
   };

@@ -35,7 +35,7 @@ Case large(const Bug& bug) {
   return planted::erased(c);
 }
 
-FakeTier::Play plays(const Bug& bug) {
+FakeTier::HistoryOf plays(const Bug& bug) {
   return [&bug](const Case& c, FakeTier&) { return planted::played(bug, c); };
 }
 

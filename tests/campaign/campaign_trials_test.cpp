@@ -75,7 +75,7 @@ TEST(CampaignTrials, WhatOnlyACheaperTierShowsIsNoSmallestCase) {
 }
 
 // Fails at every second play from three ranks on, at every tenth with fewer.
-FakeTier::Play now_and_then(std::atomic<int>& count) {
+FakeTier::HistoryOf now_and_then(std::atomic<int>& count) {
   return [&count](const Case& c, FakeTier&) {
     const int every = planted::typed(c).world.size >= 3 ? 2 : 10;
     return toys::recorded(c, count++ % every == 0 ? 1 : 0);

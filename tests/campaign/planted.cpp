@@ -80,7 +80,7 @@ std::vector<Bug> all_bugs() {
                  [](const Planted& c) { return c.hook == Hook::sum && c.values == Values::real; },
                  {.hook = Hook::sum, .values = Values::real},
                  [](Planted&) {}});
-  all.push_back({"a peer's death unheard",
+  all.push_back({"a peer's death unreported",
                  Symptom::hang,
                  has_kill,
                  {.world = {.injections = {{.kind = InjectionKind::kill, .rank = 1}}, .size = 2}},

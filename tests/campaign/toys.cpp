@@ -92,7 +92,7 @@ void FakeTier::block() {
   throw Interrupted();
 }
 
-std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::Play& play) {
+std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& play) {
   std::vector<std::unique_ptr<Tier>> out;
   for (int lane = 0; lane < count; ++lane) out.push_back(std::make_unique<FakeTier>(play));
   return out;

@@ -35,8 +35,8 @@ int64_t value_of(const Case& c);
 // Plays what `play` says; an empty function records 0 on every rank.
 class FakeTier : public Tier {
  public:
-  using Play = std::function<History(const Case&, FakeTier&)>;
-  explicit FakeTier(Play play = {}) : play_(std::move(play)) {}
+  using HistoryOf = std::function<History(const Case&, FakeTier&)>;
+  explicit FakeTier(HistoryOf play = {}) : play_(std::move(play)) {}
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
                const CaseRunOptions& options) override;
@@ -47,11 +47,11 @@ class FakeTier : public Tier {
   void block();
 
  private:
-  Play play_;
+  HistoryOf play_;
   std::atomic<bool> stopped_ = false;
 };
 
-std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::Play& play);
+std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& play);
 
 // A folder of its own, gone with it.
 class Folder {

@@ -96,7 +96,7 @@ TEST(Judge, CollectivesThatDoNotMatchAreTheCauseOfACrashAndOfAHang) {
   }
 }
 
-// Rank 0's collective failed since rank 1 had thrown by itself.
+// Rank 0's collective failed since rank 1 had thrown an error of its own.
 TEST(Judge, OfRanksThatThrewTheOneThatNoCollectiveKeptIsNamed) {
   auto victim = reducing({Ending::Kind::threw, "connection reset"}, 2);
   const auto culprit = ending({Ending::Kind::threw, "its own mistake"});

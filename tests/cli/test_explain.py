@@ -19,6 +19,15 @@ class Explaining(ProgramCase):
     def test_one_whole(self):
         self.assert_golden("explain_example", self.transcript("explain", EXPLAINED))
 
+    def test_a_word_of_the_glossary_is_explained_in_any_case_and_without_marks(self):
+        for asked, word in (("tier", "tier"), ("Failure notice", "failure notice"), ("sum", "average, sum")):
+            lines = self.out_of("explain", asked).splitlines()
+            self.assertEqual(lines[0], word)
+            self.assertTrue(lines[1].startswith("  means           "), lines)
+            self.assertIn("  read            docs/glossary.md", lines)
+            self.assertNotRegex(" ".join(lines[:4]), r"`|\]\(|\*")
+        self.assertIn("demonstration (a word)", self.out_of("explain", "demo"))
+
     def test_the_cases_of_explain_hold_when_they_are_replayed(self):
         for name in REPLAYED:
             with self.subTest(name):

@@ -38,7 +38,7 @@ std::vector<DistributedDataParallelOptions> all_ways(
 std::string validation_errors_in(const std::exception& error) {
   const std::string sentence = error.what();
   const auto begin = sentence.find("rank 0: ");
-  return begin == std::string::npos ? "no complaints in: " + sentence : sentence.substr(begin);
+  return begin == std::string::npos ? "no error in: " + sentence : sentence.substr(begin);
 }
 
 std::string TermsImpl::gradients() const {

@@ -16,7 +16,7 @@ FILES = "ddp/backend/gpu_device_files.h"
 
 
 def is_gone(pid):
-    """Within ten seconds, in which what was told to end does; where nobody collects the dead, dead is gone."""
+    """Within ten seconds, in which what was asked to end does; where nobody collects the dead, dead is gone."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:

@@ -40,12 +40,12 @@ struct Label {
 };
 
 struct Transfer {
-  Parcel parcel;
+  Message message;
   Label label;
   std::size_t moved = 0;  // of the label and the bytes together
   bool is_stuck = false;
 
-  std::size_t whole() const { return sizeof(Label) + parcel.bytes; }
+  std::size_t whole() const { return sizeof(Label) + message.bytes; }
   bool is_over() const { return moved == whole(); }
   char* next(std::size_t& room) {
     if (moved < sizeof(Label)) {
@@ -53,7 +53,7 @@ struct Transfer {
       return reinterpret_cast<char*>(&label) + moved;
     }
     room = whole() - moved;
-    return parcel.data + (moved - sizeof(Label));
+    return message.data + (moved - sizeof(Label));
   }
 };
 
@@ -92,11 +92,11 @@ bool Communicator::is_to_end() const {
 
 void Communicator::spin() {
   std::unique_lock lock(mutex_);
-  while (!is_to_end()) look_again(lock);
+  while (!is_to_end()) wait_a_moment(lock);
 }
 
 // The device may be lost without a word.
-void Communicator::look_again(std::unique_lock<std::mutex>& lock) {
+void Communicator::wait_a_moment(std::unique_lock<std::mutex>& lock) {
   changed_.wait_for(lock, std::chrono::milliseconds(kLookEachMilliseconds));
 }
 
@@ -141,7 +141,7 @@ void Communicator::put(Stream& stream, Plan plan) {
   stream.give([self = shared_from_this(), plan = std::move(plan), number] {
     {
       std::unique_lock lock(self->mutex_);
-      while (!self->is_to_end() && self->served_ != number) self->look_again(lock);
+      while (!self->is_to_end() && self->served_ != number) self->wait_a_moment(lock);
     }
     self->run(plan, number);
     const std::lock_guard lock(self->mutex_);
@@ -160,8 +160,8 @@ void Communicator::run(const Plan& plan, std::uint64_t number) {
     if (plan.fault.rfind("async:", 0) == 0) state_ = nccl_error_of(plan.fault.substr(6));
     spin();
   } else {
-    std::vector<Parcel> out;
-    std::vector<Parcel> in;
+    std::vector<Message> out;
+    std::vector<Message> in;
     plan.prepare(out, in);
     if (plan.fault == "late") deliver_late(plan.fingerprint, number, std::exchange(out, {}));
     is_done = exchange(plan.fingerprint, number, std::move(out), std::move(in));
@@ -171,10 +171,10 @@ void Communicator::run(const Plan& plan, std::uint64_t number) {
 }
 
 void Communicator::deliver_late(const std::string& fingerprint, std::uint64_t number,
-                                const std::vector<Parcel>& out) {
+                                const std::vector<Message>& out) {
   std::vector<std::vector<char>> held;
-  for (const Parcel& each : out) held.emplace_back(each.data, each.data + each.bytes);
-  std::thread([self = shared_from_this(), fingerprint, number, out = std::vector<Parcel>(out),
+  for (const Message& each : out) held.emplace_back(each.data, each.data + each.bytes);
+  std::thread([self = shared_from_this(), fingerprint, number, out = std::vector<Message>(out),
                held]() mutable {
     {
       std::unique_lock lock(self->mutex_);
@@ -187,26 +187,26 @@ void Communicator::deliver_late(const std::string& fingerprint, std::uint64_t nu
 }
 
 bool Communicator::exchange(const std::string& fingerprint, std::uint64_t number,
-                            std::vector<Parcel> out, std::vector<Parcel> in) {
+                            std::vector<Message> out, std::vector<Message> in) {
   Label label{number, 0, {}};
   fingerprint.copy(label.fingerprint, sizeof label.fingerprint - 1);
-  const auto transfers_of = [&](std::vector<Parcel>& parcels, bool has_label) {
+  const auto transfers_of = [&](std::vector<Message>& messages, bool has_label) {
     std::vector<Transfer> transfers;
-    for (const Parcel& parcel : parcels) {
-      transfers.push_back({parcel, has_label ? label : Label{}, 0, false});
-      transfers.back().label.bytes = has_label ? parcel.bytes : 0;
+    for (const Message& message : messages) {
+      transfers.push_back({message, has_label ? label : Label{}, 0, false});
+      transfers.back().label.bytes = has_label ? message.bytes : 0;
     }
     return transfers;
   };
   std::vector<Transfer> sending = transfers_of(out, true);
   std::vector<Transfer> receiving = transfers_of(in, false);
   const auto socket_of = [&](const Transfer& transfer) {
-    return sockets_[static_cast<std::size_t>(transfer.parcel.peer)];
+    return sockets_[static_cast<std::size_t>(transfer.message.peer)];
   };
   const auto gone = [&](Transfer& transfer) {
     transfer.is_stuck = true;
     if (losses_are_silent()) return;
-    set_last_error("rank " + std::to_string(transfer.parcel.peer) + " closed its connection");
+    set_last_error("rank " + std::to_string(transfer.message.peer) + " closed its connection");
     state_ = ncclRemoteError;
   };
   for (bool is_over = false; !is_over;) {
@@ -228,11 +228,11 @@ bool Communicator::exchange(const std::string& fingerprint, std::uint64_t number
         if (step == Step::kGone) gone(each);
         if (step == Step::kLater) break;
         if (each.moved == sizeof(Label) &&
-            (each.label.number != number || each.label.bytes != each.parcel.bytes ||
+            (each.label.number != number || each.label.bytes != each.message.bytes ||
              std::strcmp(each.label.fingerprint, label.fingerprint) != 0))
           give_up("rank " + std::to_string(rank_) + " is at operation " + std::to_string(number) +
                   " of " + name_ + ", " + fingerprint + ", and rank " +
-                  std::to_string(each.parcel.peer) + " at " + std::to_string(each.label.number) +
+                  std::to_string(each.message.peer) + " at " + std::to_string(each.label.number) +
                   ", " + each.label.fingerprint + ": over NCCL this hangs");
       }
       if (!each.is_over()) is_over = false;
@@ -260,7 +260,7 @@ void Communicator::finalize() {
     changed_.wait(lock, [&] { return served_ == issued_; });
     number = issued_++;
   }
-  std::vector<Parcel> out;
+  std::vector<Message> out;
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) out.push_back({peer, nullptr, 0});
   exchange("goodbye", number, out, out);

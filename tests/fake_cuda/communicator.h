@@ -16,7 +16,7 @@
 namespace lockstep::fake_cuda {
 
 // A message of one operation to or from a peer.
-struct Parcel {
+struct Message {
   int peer = 0;
   char* data = nullptr;
   std::size_t bytes = 0;
@@ -27,7 +27,7 @@ struct Parcel {
 struct Plan {
   std::string name;         // "ncclAllReduce"
   std::string fingerprint;  // equal on all ranks that mean the same operation
-  std::function<void(std::vector<Parcel>& out, std::vector<Parcel>& in)> prepare;
+  std::function<void(std::vector<Message>& out, std::vector<Message>& in)> prepare;
   std::function<void()> finish;
   std::string fault;  // as faults.h has it; never, late, or async:
 };
@@ -66,12 +66,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ncclResult_t connect_now(std::uint16_t port, const std::string& gpu, bool never);
   void run(const Plan& plan, std::uint64_t number);
   void deliver_late(const std::string& fingerprint, std::uint64_t number,
-                    const std::vector<Parcel>& out);
-  bool exchange(const std::string& fingerprint, std::uint64_t number, std::vector<Parcel> out,
-                std::vector<Parcel> in);
+                    const std::vector<Message>& out);
+  bool exchange(const std::string& fingerprint, std::uint64_t number, std::vector<Message> out,
+                std::vector<Message> in);
   bool is_to_end() const;
   void spin();
-  void look_again(std::unique_lock<std::mutex>& lock);
+  void wait_a_moment(std::unique_lock<std::mutex>& lock);
 
   const int rank_;
   const int size_;

@@ -7,7 +7,7 @@
 
 namespace {
 
-// `told` is a struct stat, which is of no concern here, so that it need not be told which of two.
+// `told` is a struct stat, which is of no concern here, so that it need not know which of two.
 using Ask = int (*)(const char* path, void* told);
 
 int ask(const char* function, const char* path, void* told) {

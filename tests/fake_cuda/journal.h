@@ -9,7 +9,7 @@ namespace lockstep::fake_cuda {
 // milliseconds since the first line, a word, its subject.
 void note(const std::string& word, const std::string& about = "");
 
-// A sentence on stderr, and the end of the process: what this library cannot stand in for.
+// A sentence on stderr, and the end of the process: what this library cannot replace.
 [[noreturn]] void give_up(const std::string& sentence);
 
 }  // namespace lockstep::fake_cuda

@@ -10,7 +10,7 @@
 
 using lockstep::fake_cuda::bytes_of;
 using lockstep::fake_cuda::Communicator;
-using lockstep::fake_cuda::Parcel;
+using lockstep::fake_cuda::Message;
 using lockstep::fake_cuda::Plan;
 
 namespace {
@@ -44,17 +44,17 @@ ncclResult_t issue(const char* function, ncclComm_t handle, cudaStream_t stream,
 }
 
 void to_all(const Communicator& communicator, char* data, std::size_t size,
-            std::vector<Parcel>& out) {
+            std::vector<Message>& out) {
   for (int peer = 0; peer < communicator.size(); ++peer)
     if (peer != communicator.rank()) out.push_back({peer, data, size});
 }
 
 // The whole of every rank's `send`, for those that want it.
-struct Gathering {
+struct Gathered {
   std::shared_ptr<Parts> parts = std::make_shared<Parts>();
 
   void prepare(const Communicator& communicator, char* send, std::size_t size,
-               std::vector<Parcel>& in) const {
+               std::vector<Message>& in) const {
     parts->assign(static_cast<std::size_t>(communicator.size()), std::vector<char>(size));
     for (int peer = 0; peer < communicator.size(); ++peer) {
       auto& part = (*parts)[static_cast<std::size_t>(peer)];
@@ -72,7 +72,7 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclAllReduce(const void* send, void* receiv
                                                   cudaStream_t stream) {
   return issue("ncclAllReduce", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
-    const Gathering all;
+    const Gathered all;
     return Plan{
         "", fingerprint("all-reduce", count, type, operation),
         [&communicator, all, send, size](auto& out, auto& in) {
@@ -89,7 +89,7 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclReduce(const void* send, void* receive, 
                                                ncclComm_t handle, cudaStream_t stream) {
   return issue("ncclReduce", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
-    const Gathering all;
+    const Gathered all;
     const bool is_root = communicator.rank() == root;
     return Plan{"", fingerprint("reduce", count, type, operation),
                 [&communicator, all, is_root, root, send, size](auto& out, auto& in) {
@@ -132,7 +132,7 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclAllGather(const void* send, void* receiv
                                                   ncclComm_t handle, cudaStream_t stream) {
   return issue("ncclAllGather", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
-    const Gathering all;
+    const Gathered all;
     return Plan{"", fingerprint("all-gather", count, type),
                 [&communicator, all, send, size](auto& out, auto& in) {
                   to_all(communicator, bytes(send), size, out);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Worlds over LibTorch's own ProcessGroupNCCL, where a library stands in for CUDA and NCCL: no GPU is needed.
+"""Worlds over LibTorch's own ProcessGroupNCCL, where a library replaces CUDA and NCCL: no GPU is needed.
 
 usage: test_fake_cuda.py CLASS
 
@@ -49,7 +49,7 @@ def play(size, *script, faults=None, each=None, **variables):
                         LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)))
             deadline = time.monotonic() + DEADLINE_S
             texts = []
-            for process in processes:  # One that stalls goes on when those before it have ended.
+            for process in processes:  # One that stalls continues when those before it have ended.
                 try:
                     texts.append(process.communicate(timeout=max(deadline - time.monotonic(), 0.1))[0])
                 except subprocess.TimeoutExpired:

@@ -19,7 +19,7 @@ class Failing(Worlds):
         return [words for said in rank.said.values() for _, words in said if words.startswith("CommunicationError")]
 
     def assert_reported_once(self, rank, sentence):
-        """One CommunicationError, with this; and it ended by itself, with nothing left on its device."""
+        """One CommunicationError, with this; and it ended unasked, with nothing left on its device."""
         self.assertEqual(rank.status, 1, rank.text)
         error, = self.errors(rank)
         self.assertRegex(error, sentence)

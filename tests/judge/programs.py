@@ -178,7 +178,7 @@ def wait_without_futures(rank, mistake):
 
 PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
             "uneven": join_uneven, "loaded_after_a_join": join_uneven, "clipped_after_a_join": join_uneven,
-            "last_in_no_sync": accumulate, "stages": train_in_stages, "told_to_one": tell_one,
+            "last_in_no_sync": accumulate, "stages": train_in_stages, "given_to_one": tell_one,
             "ensemble": train_an_ensemble, "ensemble_with_one_reset": train_an_ensemble,
             "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures,
             **dict.fromkeys(("local_sgd", "local_sgd_in_no_sync", "local_sgd_by_hook", "averaged_in_no_sync", "two_stages", "own_updates", "penalty"), train_otherwise),

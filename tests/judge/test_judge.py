@@ -50,14 +50,14 @@ class Programs(RecordedCase):
     def setUpClass(cls):
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
         wanted += [name + ":2" for name in (*MISTAKES, *CUSTOMS, *RESUMED, "killed", "divided_state", "without_futures", "stages")]
-        wanted += ["told_to_one:4", "ensemble:4", "ensemble_with_one_reset:4"]
+        wanted += ["given_to_one:4", "ensemble:4", "ensemble_with_one_reset:4"]
         cls.record("lockstep judge ", "programs.py", wanted)
 
     def judged(self, name, *flags):
         return self.judge(name, *flags, statuses=(0, 1, 3, 77))
 
     def test_right_programs_are_clean_in_every_world(self):
-        for name in [*("%s-%d" % (name, world) for name in CLEAN for world in (1, 2, 4)), "told_to_one-4", "ensemble-4"]:
+        for name in [*("%s-%d" % (name, world) for name in CLEAN for world in (1, 2, 4)), "given_to_one-4", "ensemble-4"]:
             with self.subTest(program=name):
                 result, results = self.judged(name)
                 self.assertEqual(result.returncode, 0, result.stdout)

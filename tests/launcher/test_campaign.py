@@ -122,7 +122,7 @@ class Refusing(Campaign):
         self.assertTrue(refused)
         for one in refused:
             self.assertEqual(one.status, 2, str(one))
-            self.assertIn("rank 1 has met here before", one.err)
+            self.assertIn("rank 1 has arrived here before", one.err)
 
     def test_another_program_among_them_is_found_on_every_rank(self):
         world = self.by_hand(3, [self.run_of("toys.hold"), self.run_of("toys.hold"),
@@ -199,7 +199,7 @@ class Dying(Campaign):
 
 
 class Launchers(Campaign):
-    """A failing scenario makes the job's exit code another than 0, and is told once."""
+    """A failing scenario makes the job's exit code another than 0, and is reported once."""
 
     def assert_plays(self, launch, environment=None, status=1):
         said = self.play([*launch, *self.run_of("toys.bare", "--cases", "3")], environment)

@@ -38,24 +38,24 @@ class Hosts(TwoHosts, Campaign):
         said = self.all_ended(self.over_both(self.run_of("toys.hold", "--cases", "1", "--backend", "accelerator"),
                                              TOYS_DEVICES=told, **variables))
         self.assert_only_rank_zero_speaks(said, 0)
-        seats = []
+        assigned = []
         for rank in range(2 * HERE):
             with open(os.path.join(told, "rank%d" % rank), encoding="ascii") as file:
-                seats.append(int(file.read().rsplit(":", 1)[1]))
-        return seats, said[0]
+                assigned.append(int(file.read().rsplit(":", 1)[1]))
+        return assigned, said[0]
 
     def test_each_rank_has_a_device_of_its_host_by_its_local_rank(self):
-        seats, said = self.devices(LOCKSTEP_ACCELERATORS="4")
-        self.assertEqual(seats, [0, 1, 2, 3] * 2)
+        assigned, said = self.devices(LOCKSTEP_ACCELERATORS="4")
+        self.assertEqual(assigned, [0, 1, 2, 3] * 2)
         self.assertNotIn("share", said.out)
 
     def test_without_a_local_rank_the_ranks_of_a_host_are_counted(self):
-        seats, _ = self.devices(LOCKSTEP_ACCELERATORS="4", LOCAL_RANK="", LOCAL_WORLD_SIZE="")
-        self.assertEqual(seats, [0, 1, 2, 3] * 2)
+        assigned, _ = self.devices(LOCKSTEP_ACCELERATORS="4", LOCAL_RANK="", LOCAL_WORLD_SIZE="")
+        self.assertEqual(assigned, [0, 1, 2, 3] * 2)
 
     def test_ranks_of_a_host_with_fewer_devices_share_them_and_the_report_says_so(self):
-        seats, said = self.devices(LOCKSTEP_ACCELERATORS="3")
-        self.assertEqual(seats, [0, 1, 2, 0] * 2)
+        assigned, said = self.devices(LOCKSTEP_ACCELERATORS="3")
+        self.assertEqual(assigned, [0, 1, 2, 0] * 2)
         self.assertIn("worlds of 8 share 6 simulated devices: judged as ever, never timed\n", said.out)
         self.assertEqual({result["shares_devices"] for result in self.results()},
                          {"worlds of 8 share 6 simulated devices"})

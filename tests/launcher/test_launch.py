@@ -35,7 +35,7 @@ class Launch(Campaign):
         self.assertEqual((said.status, said.err), (0, ""), str(said))
         self.assertEqual(self.lines(said), ["[%d] rank %d of 3, here %d, sum 6" % (rank, rank, rank) for rank in range(3)])
 
-    def test_the_earliest_report_is_the_cause_whoever_ends_first(self):
+    def test_the_earliest_report_is_the_cause_in_whatever_order_they_end(self):
         """Rank 1 fails and tells rank 0, which ends before it."""
         report = ('echo \'{"message": {"message": "\'$1\'", "extraInfo": {"timestamp": "7", "time_ns": "\'$2\'"}}}\' '
                   '> "$TORCHELASTIC_ERROR_FILE"')

@@ -34,7 +34,7 @@ class Planted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class Reported:
     order: int  # 0: escaped, 1: could not be tried, 2: caught
     text: str
 
@@ -71,19 +71,19 @@ def tell(tree, planted, seed):
     applied = subprocess.run(["git", "-C", str(tree.folder), "apply", *planted.how, "-"], input=planted.patch, text=True,
                              capture_output=True)
     if applied.returncode != 0:
-        return Told(1, f"NOT TRIED {planted.place}: it cannot be applied: {applied.stderr.strip().splitlines()[0]}")
+        return Reported(1, f"NOT TRIED {planted.place}: it cannot be applied: {applied.stderr.strip().splitlines()[0]}")
     try:
         trouble = tree.build()
         if trouble:
-            return Told(1, f"NOT TRIED {planted.place}: it does not build: {first_error(trouble)}")
+            return Reported(1, f"NOT TRIED {planted.place}: it does not build: {first_error(trouble)}")
         outcomes = tree.play_on("memory", [], seed, shrinks=True, stops=True)
     finally:
         tree.restore()
     for scenario, outcome in outcomes.items():
         if outcome.result not in NO_FAILURE:
-            return Told(2, f"caught    {planted.place}: {scenario}, {outcome.result} {outcome.pattern}".rstrip()
+            return Reported(2, f"caught    {planted.place}: {scenario}, {outcome.result} {outcome.pattern}".rstrip()
                         + f"\n          {outcome.text}" + story_of(outcome.failure))
-    return Told(0, f"ESCAPED   {planted.place}: all {len(outcomes)} results hold with it")
+    return Reported(0, f"ESCAPED   {planted.place}: all {len(outcomes)} results hold with it")
 
 
 def story_of(failure):

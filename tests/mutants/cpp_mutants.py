@@ -1,7 +1,7 @@
 """The mutants of a C++ file: small mistakes, each at one place in the body of a function.
 
 A site is what a mutant replaces whole: a condition, the value that a declaration starts with, or a statement. This reads
-tokens and no types, so some mutants do not compile; whoever builds them leaves those out. Operators with blanks around
+tokens and no types, so some mutants do not compile; a build leaves those out. Operators with blanks around
 them are arithmetic or comparisons, and others belong to types, as clang-format writes them.
 """
 

@@ -29,7 +29,7 @@ def must(*command, **options):
 
 
 def libtorch_of(cache):
-    """For a clone: the LibTorch that this tree's own build was told of, or found."""
+    """For a clone: the LibTorch that this tree's own build was given, or found."""
     found = re.search(r"^LOCKSTEP_TORCH:\w+=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
     return [f"-DLOCKSTEP_TORCH={found[1]}"] if found else []
 

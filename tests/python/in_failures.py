@@ -214,7 +214,7 @@ SAYS_CROSSED = {  # test_late passes: its collective is one of two sizes, to whi
 
 
 class Failures(project.Project):
-    def test_ranks_in_different_collectives_are_told_at_once(self):
+    def test_ranks_in_different_collectives_are_reported_at_once(self):
         self.write("test_crossed.py", CROSSED)
         for tier in "cold", "warm":
             with self.subTest(tier=tier):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plugin of pytest, with tests of a user's project: what fails, how that is told, and that nothing is left.
+"""The plugin of pytest, with tests of a user's project: what fails, how that is reported, and that nothing is left.
 
 usage: in_worlds.py PYTHON [TEST ...]     PYTHON is of an environment that has the package, PyTorch, pytest and pytest-xdist
 """
@@ -70,7 +70,7 @@ class Planted(project.Project):
         self.assertNotIn("ran cold", said)
         self.assert_nothing_is_left()
 
-    def test_what_is_left_behind_is_told(self):
+    def test_what_is_left_behind_is_reported(self):
         self.write("test_leaks.py", planted.file_of(planted.LEAKS))
         for tier in "warm", "cold":
             status, said, results = self.pytest("--lockstep-tier", tier)
@@ -85,7 +85,7 @@ class Planted(project.Project):
             self.assertNotIn("test_after", said)
         self.assert_nothing_is_left()
 
-    def test_what_the_last_test_left_behind_is_told(self):
+    def test_what_the_last_test_left_behind_is_reported(self):
         self.write("test_last.py", planted.file_of([each for each in planted.LEAKS if each.name == "unmatched"]))
         status, said, _ = self.pytest("--lockstep-tier", "warm", "-k", "not after")
         self.assertEqual(status, 0, said)

@@ -80,7 +80,7 @@ TEST(Journal, ARecordThatDoesNotFitIsRefusedAndRemembered) {
                JournalFull);
   EXPECT_TRUE(view.overflowed());
   EXPECT_THROW(writer.append(FrameKind::moment, {{"step", 1}, {"phase", "a"}}), JournalFull)
-      << "a history with a hole would be told as if it were whole";
+      << "a history with a hole would be read as if it were whole";
   EXPECT_EQ(view.frames().frames.size(), 1u);
 }
 

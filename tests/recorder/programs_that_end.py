@@ -39,7 +39,7 @@ def throws(rank):
 
 @program
 def errors_that_are_caught(rank):
-    """In a forward, a backward, a step and a collective; the training then goes on."""
+    """In a forward, a backward, a step and a collective; the training then continues."""
     class Fails(nn.Module):
         def __init__(self):
             super().__init__()

@@ -119,7 +119,7 @@ TEST(Fit, NothingOfAnyResultIsWiderThanTheTerminalButAPath) {
       auto text = headline(run, style) + slowest(run, 3, style) + summary(run, style);
       for (const auto& result : results) text += result_text(result, run, columns_for(run), style);
       for (const auto& line : split(text, '\n')) {
-        const size_t kept = line.ends_with('\\') ? 13 : 11;  // a label, and how a command goes on
+        const size_t kept = line.ends_with('\\') ? 13 : 11;  // a label, and how a command continues
         const auto words = split(line, ' ');
         const bool has_long_word = std::any_of(words.begin(), words.end(), [&](const auto& word) {
           return width(word) + kept > columns;

@@ -2,10 +2,10 @@
 
 #include "reports/json.h"
 #include "tests/reports/junit_rules.h"
+#include "tests/reports/parsed.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
-#include <pugixml.hpp>
 
 namespace lockstep::reports {
 namespace {
@@ -21,13 +21,6 @@ lockstep::Run run_of_every_kind() {
   auto run = samples::run_of(std::move(results));
   run.canary = lockstep::Run::Canary::failed;
   return run;
-}
-
-pugi::xml_document parsed(const std::string& text) {
-  pugi::xml_document document;
-  const auto result = document.load_string(text.c_str());
-  EXPECT_TRUE(result) << result.description() << "\n" << text;
-  return document;
 }
 
 std::string problems(const lockstep::Run& run) {

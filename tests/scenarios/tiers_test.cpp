@@ -91,7 +91,7 @@ TEST_F(Tiers, ShowTheSame) {
         const auto others = judge(scenario, c, other);
         ASSERT_EQ(others, verdict)
             << tier << findings_of(others) << "; sim" << findings_of(verdict);
-        // How far ranks came before they heard of another's end, and in what words, differs.
+        // How far ranks came before they received another's end, and in what words, differs.
         if (!is_exact(c) || scenario.judges_endings) continue;
         ASSERT_EQ(other, sim) << tier;
         ++compared;

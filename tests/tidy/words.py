@@ -10,7 +10,7 @@ REFUSED = {
     r"roll[ _]calls?|RollCall\w*": "join_sync; of a verdict: rank summary",
     r"stands? in for|stood in|stand_in\w*|StandingIn\w*": "shadow: a rank that shadows its peers' collectives",
     r"Standing\w*|standing_": "RankAndSize, GradientArrival, KeptWorld, WarmRank or ThreadEnd",
-    r"meeting[ _]points?|MeetingPoint|meeting_|came together|CameTogether": "rendezvous, RendezvousAddress, LaunchedWorld",
+    r"meeting[ _]points?|MeetingPoint|meeting_|came together|CameTogether|come_together|Visitor|(?:has|two runs) me?et (?:here|at)": "rendezvous, RendezvousAddress, LaunchedWorld",
     r"obstacles? to|find_obstacle|obstacle_in\w*|complaints?": "validation_error",
     r"Statement|Declaration": "Property, RankDescription",
     r"LongWait\w*|long_wait\w*": "Watchdog",
@@ -28,11 +28,13 @@ REFUSED = {
     r"[Pp]rogrammes?|Programme\w*": "ProgramSpec, a program's steps",
     r"\w*_told\w*|told_\w*|Told|(?:is|are|was|were|be)\s+told": "reported, received: the field's verb",
     r"goes on|by itself": "continues; or say alone, separately",
-    r"tell_(?:launcher|github|environment|what_runs)|tells_times|error_told_in|kTelling|unheard": "report, receive, peer_error: the field's verb",
+    r"tell_(?:launcher|github|environment|what_runs)|tells_times|error_told_in|kTelling|unheard|heard of": "report, receive, peer_error: the field's verb",
 }
-OURS = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
+OURS = ("ddp", "train", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples", "python", "tests", "docs")
+# Tests of these words, pages of decisions as they were made, and what programs wrote.
+LEFT = ("tests/tidy", "docs/decisions", "docs/findings", "tests/python/in_suites")
 # Folders whose texts a user reads. Claims, settings of demonstrations and what golden files hold keep their words.
-TEXTS = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli/run", "cli/launch", "bench", "examples")
+TEXTS = ("ddp", "train", "reference", "harness", "recorder", "reports", "cli", "bench", "examples", "python", "docs")
 # Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
 # The name of a test that says how something was told, and not what was reported.
@@ -87,15 +89,14 @@ def subjects(tree):
 def words(tree):
     """One word for one thing, and where the field has one, the field's."""
     for path in tree.paths:
-        if path in tree.cpp and is_under(path, OURS + ("tests",)) or path.endswith(".py") and is_under(
-                path, OURS + ("tests", "python", "docs")):
+        if is_under(path, OURS) and (path in tree.cpp or path.endswith(".py")):
             for line in headless(tree.text[path], "//" if path in tree.cpp else "#"):
                 yield Problem(path, line, "a comment without a subject: begin with the thing or with a verb")
         if is_under(path, ("tests",)) and not is_under(path, ("tests/tidy", "tests/python")):
             for match in TESTS.finditer(tree.text[path]):
                 yield Problem(path, line_of(tree.text[path], match.start()), f"'{match[1]}' is refused: write reported, received")
-    for path in tree.cpp:
-        if not is_under(path, OURS):
+    for path in tree.paths:
+        if not is_under(path, OURS) or is_under(path, LEFT) or not path.endswith((".h", ".cpp", ".py", ".md")):
             continue
         text = tree.text[path]
         if not is_under(path, TEXTS):

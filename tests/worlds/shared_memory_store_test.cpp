@@ -190,7 +190,7 @@ TEST_F(SharedMemoryStoreTest, AFullStoreSaysSo) {
   const auto text = why([&] { full.set("large", Bytes(20'000, 1)); });
   EXPECT_NE(text.find("the store is full: "), std::string::npos) << text;
   EXPECT_NE(text.find(" of 16384 bytes are used, and an entry needs 20"), std::string::npos);
-  EXPECT_EQ(full.get("fits"), Bytes(100, 1)) << "and goes on";
+  EXPECT_EQ(full.get("fits"), Bytes(100, 1)) << "and continues";
 }
 
 TEST_F(SharedMemoryStoreTest, WritingOneKeyAgainAndAgainNeedsNoMoreRoom) {

@@ -51,7 +51,7 @@ std::string problem_with(std::vector<Arrival> arrivals) {
                          [](const Arrival& a, const Arrival& b) { return a.rank == b.rank; });
   if (twice != arrivals.end())
     return "rank " + std::to_string(twice->rank) +
-           " has met here before: two processes have this rank, two runs meet at one place, or "
+           " has arrived here before: two processes have this rank, two runs use one place, or "
            "the store was used by an earlier run. Give every process a rank, and every run a "
            "place, of its own";
   const auto sizes = difference("the world size", arrivals,

@@ -124,13 +124,13 @@ Store open(const StorePlace& place, Clock::time_point until) {
 }
 
 // One process at the rendezvous.
-class Visitor {
+class Participant {
  public:
-  Visitor(Store store, const Arrival& own, bool serves, Clock::time_point until)
+  Participant(Store store, const Arrival& own, bool serves, Clock::time_point until)
       : store_(std::move(store)), own_(own), serves_(serves), until_(until) {}
 
   // Returns rank 0's text, or throws the reason for which there is no campaign.
-  std::string come_together(const std::string& text) {
+  std::string rendezvous(const std::string& text) {
     const bool is_decided = store_->check({kDecision});
     const auto number = store_->add(kArrivals, 1);
     store_->set(kArrival + std::to_string(number), text_of(own_));
@@ -243,7 +243,7 @@ Rendezvous rendezvous_at(const StorePlace& place, const RendezvousRank& own,
                         .reply = "reply/" + fresh_token(),
                         .has_secret = own.has_secret};
   const auto keys = c10::make_intrusive<c10d::PrefixStore>(place.keys, store);
-  return {.from_rank_zero = Visitor(keys, arrival, serves, until).come_together(text),
+  return {.from_rank_zero = Participant(keys, arrival, serves, until).rendezvous(text),
           .store = serves ? std::make_shared<Store>(store) : nullptr};
 }
 

@@ -30,7 +30,7 @@ class Passes:
         self.sharded, self.moved = [], {}  # Marks of each parameter as it was moved, by id.
         self.restored, self.copies = {}, []  # Modules that the program copied or loaded values into; those that nothing trains.
 
-    def look_again(self):
+    def forget_lists(self):
         """Another part of a step begins, by which models may have other parameters."""
         for model in self.live_models():
             model.listed = None
@@ -213,7 +213,7 @@ class Passes:
         return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
     def backward(self, tensors=None, *args, **kwargs):
-        self.look_again()
+        self.forget_lists()
         models, sends = {}, []
         for model in self.live_models():
             models[model] = self.before_backward(model)
@@ -231,7 +231,7 @@ class Passes:
             return
         for each in done:
             each()
-        self.look_again()
+        self.forget_lists()
         self.adopt()
         self.record.at("backward")
         for model in self.live_models():

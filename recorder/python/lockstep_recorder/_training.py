@@ -68,7 +68,7 @@ class Training(Passes):
         if multiprocessing.process.parent_process() is None:  # Another one is a helper until it makes a process group.
             self.record.open(0, 1)
         self.stepping, self.update_began = optimizer, time.monotonic_ns()
-        self.look_again()
+        self.forget_lists()
         self.adopt()
         name = self.names.of(optimizer)
         self.optimized.update(map(id, parameters_of(optimizer)))
@@ -170,7 +170,7 @@ class Training(Passes):
             return
         self.record.gradients.end_update(optimizer)
         self.record.loaders.updates_since += 1
-        self.look_again()
+        self.forget_lists()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = parameters_of(optimizer)
         own, strangers = [owners[id(p)] for p in places if id(p) in owners], self.strangers(optimizer, owners)

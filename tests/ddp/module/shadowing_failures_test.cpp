@@ -1,4 +1,4 @@
-// Joins in which ranks without inputs stand in for themselves: what is refused, and what goes
+// Joins in which ranks without inputs shadow their peers: what is refused, and what goes
 // wrong.
 #include "ddp/convert_sync_batchnorm.h"
 #include "ddp/distributed_data_parallel.h"

@@ -48,7 +48,7 @@ TEST(Recovery, ContinuesWithTheRanksThatLive) {
         std::string report;
         try {
           step();
-          report = "no complaint; ";
+          report = "no error; ";
         } catch (const CommunicationError&) {
           report = "reported; ";
         }

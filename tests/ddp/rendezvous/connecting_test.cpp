@@ -40,7 +40,7 @@ TEST(Connecting, ARankThatCannotConnectIsEverybodysReason) {
 TEST(Connecting, RanksThatDoNotConnectAreNamed) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   EXPECT_EQ(connection_error(store, {.rank = 1, .world_size = 3}, 200ms, ""),
-            "all ranks came, and nothing more was heard of these: 0, 2 (these wait to be "
+            "all ranks came, and these did not answer: 0, 2 (these wait to be "
             "connected: 1)");
 }
 

@@ -93,7 +93,7 @@ TEST(InitFailure, TwoRanksZeroAreReportedToBoth) {
   });
   for (const auto& report : reports) {
     EXPECT_EQ(report, reports[0]);
-    expect_parts(report, {"DisagreementError: rank 0 has met here before: two processes have "
+    expect_parts(report, {"DisagreementError: rank 0 has arrived here before: two processes have "
                           "this rank"});
   }
 }

@@ -192,7 +192,7 @@ std::string report_of(const World& world, const Process& process, int port) {
 
 // The words that one of our sentences has, each of which says what to look for.
 const std::vector<std::string> kKnown = {
-    "has met here before: two processes have this rank",
+    "has arrived here before: two processes have this rank",
     "ranks disagree on the world size: rank",
     "ranks disagree on the version: rank",
     "ranks disagree on the backends (InitOptions::backend, equal on all ranks, leaves nothing to "
@@ -200,7 +200,7 @@ const std::vector<std::string> kKnown = {
     "cannot take part: it cannot listen on the interface nope0",
     "those that came here before have given up: ",
     "these ranks did not come: ",
-    "all ranks came, and nothing more was heard of these: ",
+    "all ranks came, and these did not answer: ",
     "all ranks came, and these did not connect: ",
     "cannot connect over gloo: ",
     "no store answers there: rank 0, which holds it, has not come",

@@ -95,7 +95,7 @@ TEST(Rendezvous, AStoreInWhichAWorldMetBeforeIsRefusedOnEveryRank) {
   c10d::HashStore store;
   EXPECT_EQ(sentences_of_all(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
   for (const auto& sentence : sentences_of_all(store, {{0, 2}, {1, 2}}))
-    EXPECT_NE(sentence.find("has met here before"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("has arrived here before"), std::string::npos) << sentence;
 }
 
 // The earlier run was killed when one rank alone had come, whichever it was.
@@ -104,7 +104,7 @@ TEST(Rendezvous, TheTracesOfHalfAWorldAreRefusedOnEveryRank) {
     StoreOfTheKilled store;
     store.leave_traces_of({.rank = early, .world_size = 3});
     expect_one_sentence(sentences_of_all(store, {{0, 3}, {1, 3}, {2, 3}}),
-                        "rank " + std::to_string(early) + " has met here before");
+                        "rank " + std::to_string(early) + " has arrived here before");
   }
 }
 
@@ -232,7 +232,7 @@ TEST(Rendezvous, PlacesThatCannotBeAreRefusedOnEveryRank) {
 TEST(Rendezvous, RanksThatArrivedAndThenFellSilentAreNamed) {
   StoreOfTheKilled store;
   store.leave_traces_of({.rank = 1, .world_size = 2});
-  EXPECT_EQ(reported(store, 0, 2, 200ms), "all ranks came, and nothing more was heard of these: 1");
+  EXPECT_EQ(reported(store, 0, 2, 200ms), "all ranks came, and these did not answer: 1");
 }
 
 // It comes when the others have met, or before they have: then all are refused.
@@ -240,7 +240,7 @@ TEST(Rendezvous, AProcessTooManyIsRefusedWheneverItComes) {
   c10d::HashStore store;
   EXPECT_EQ(sentences_of_all(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
   const std::string late = reported(store, 1, 2);
-  EXPECT_NE(late.find("rank 1 has met here before: two processes have this rank"),
+  EXPECT_NE(late.find("rank 1 has arrived here before: two processes have this rank"),
             std::string::npos)
       << late;
 }

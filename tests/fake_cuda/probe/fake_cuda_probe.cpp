@@ -121,7 +121,7 @@ class Rank {
            throw std::runtime_error("this rank has had enough");
          }},
         {"die", [&] { ::kill(::getpid(), SIGKILL); }},
-        {"stall", [&] { std::cin.get(); }},  // until whoever started this closes its stdin
+        {"stall", [&] { std::cin.get(); }},  // until the process that started this closes its stdin
         {"leave", [&] { leave(); }},
         {"shut", [&] { group_->getBackend(c10::kCUDA)->shutdown(); }}};
     verbs.at(verb)();

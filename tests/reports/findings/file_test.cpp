@@ -11,7 +11,7 @@ namespace lockstep::reports {
 namespace {
 
 Finding first_finding(const Json& json) {
-  return run_of(json, "run.json").results.at(0).worst.findings.at(0);
+  return reports::run_of(json, "run.json").results.at(0).worst.findings.at(0);
 }
 
 TEST(FindingsFile, AFindingIsReadAsTheValueThatItWas) {

@@ -3,10 +3,10 @@
 #include "reports/findings/text.h"
 #include "reports/pages/parts.h"
 #include "reports/story.h"
+#include "tests/reports/parsed.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
-#include <pugixml.hpp>
 
 #include <algorithm>
 #include <set>
@@ -20,14 +20,6 @@ using samples::passing;
 using samples::run_of;
 using samples::shrunk;
 
-pugi::xml_document parsed(const std::string& html) {
-  pugi::xml_document document;
-  const auto result = document.load_string(html.c_str(), pugi::parse_default | pugi::parse_doctype);
-  EXPECT_TRUE(result) << result.description() << " at "
-                      << html.substr(static_cast<size_t>(result.offset), 80);
-  return document;
-}
-
 // Its text, but for scripts and styles, with one blank between words.
 std::string text_of(const pugi::xml_node& node) {
   std::string text;
@@ -36,15 +28,10 @@ std::string text_of(const pugi::xml_node& node) {
   return text;
 }
 
-size_t count(const pugi::xml_document& document, const char* path) {
-  return document.select_nodes(path).size();
-}
-
 Run every_kind() {
   std::vector<Result> results{passing(), shrunk()};
-  using Kind = Result::Kind;
-  for (const auto kind :
-       {Kind::hang, Kind::crash, Kind::leak, Kind::flaky, Kind::inconclusive, Kind::skip})
+  using enum Result::Kind;
+  for (const auto kind : {hang, crash, leak, flaky, inconclusive, skip})
     results.push_back(of_kind(kind));
   for (size_t i = 0; i < results.size(); ++i)
     results[i].scenario = "family.scenario" + std::to_string(i);

@@ -2,10 +2,10 @@
 
 #include "reports/pictures/markup.h"
 #include "reports/pictures/svg.h"
+#include "tests/reports/parsed.h"
 #include "tests/reports/pictures/samples.h"
 
 #include <gtest/gtest.h>
-#include <pugixml.hpp>
 
 #include <limits>
 #include <set>
@@ -24,19 +24,6 @@ Page sample_page() {
           .story = {"✗ Every rank must", "  rank 1: 2 < 3"},
           .settings = {{"setting", "value"}, {{"world", "2"}}},
           .command = "lockstep demo sampler --set world=2"};
-}
-
-// The page is well-formed XML too, so that a strict reader can judge it.
-pugi::xml_document parsed(const std::string& html) {
-  pugi::xml_document document;
-  const auto result = document.load_string(html.c_str(), pugi::parse_default | pugi::parse_doctype);
-  EXPECT_TRUE(result) << result.description() << " at "
-                      << html.substr(static_cast<size_t>(result.offset), 80);
-  return document;
-}
-
-size_t count(const pugi::xml_document& document, const char* path) {
-  return document.select_nodes(path).size();
 }
 
 TEST(Page, HasEveryPictureWithItsTitleDescriptionAndNumbers) {

@@ -50,7 +50,7 @@ TEST_P(ForkedTest, EveryWayToEndIsReported) {
   EXPECT_EQ(ending("loop", 200ms), (Ending{Kind::stuck, ""}));
   EXPECT_EQ(ending("overflow").kind, Kind::overflowed);
   EXPECT_EQ(ending("overflow_and_catch").kind, Kind::overflowed);
-  EXPECT_EQ(ending("return"), Ending{}) << "and the lane goes on";
+  EXPECT_EQ(ending("return"), Ending{}) << "and the lane continues";
 }
 
 // Only its own word tells that it did not play to the end: its peers do not wait for the deadline.

@@ -131,7 +131,7 @@ void play_toy(const Toy& c, RankContext& here) {
   if (c.act == "part_ways") return all_reduce(here, here.rank() == c.rank ? 3 : 2);
   if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
   if (c.act == "split_off_groups") return split_off_groups(here);
-  if (c.act == "allreduce") here.group();  // all meet, one goes on
+  if (c.act == "allreduce") here.group();  // all meet, one continues
   if (here.rank() == c.rank || everybody_acts(c.act)) act_out(c.act, here);
 }
 
@@ -143,7 +143,7 @@ Findings no_findings(const Toy&, const History&) {
 
 Scenario toy_scenario() {
   return scenario(Spec<Toy>{.name = "toy.acts",
-                            .claim = "A toy does what it is told",
+                            .claim = "A toy does what its act says",
                             .cases = rc::gen::just(Toy{}),
                             .program = &play_toy,
                             .checks = {&no_findings}});

@@ -88,7 +88,7 @@ TEST(Rendezvous, RanksThatDoNotComeAreNamedToAllThatDid) {
 
 TEST(Rendezvous, ARankThatComesTwiceIsRefusedOnAll) {
   const auto found = HereOnly().outcomes(rank_of(0, 3), {rank_of(1, 3), rank_of(1, 3)});
-  EXPECT_TRUE(found[0].starts_with("rank 1 has met here before: two processes have this rank"))
+  EXPECT_TRUE(found[0].starts_with("rank 1 has arrived here before: two processes have this rank"))
       << found[0];
   EXPECT_EQ(found, std::vector<std::string>(3, found[0]));
 }
@@ -98,7 +98,7 @@ TEST(Rendezvous, AProcessThatComesAfterAllHaveComeIsRefusedAlone) {
   EXPECT_EQ(here.outcomes(rank_of(0, 2), {rank_of(1, 2)}),
             std::vector<std::string>(2, "rank 0's text"));
   EXPECT_TRUE(
-      HereOnly::outcome(here.place(), rank_of(1, 2)).starts_with("rank 1 has met here before"));
+      HereOnly::outcome(here.place(), rank_of(1, 2)).starts_with("rank 1 has arrived here before"));
 }
 
 TEST(Rendezvous, OtherWorldSizesAndVersionsAreRefusedOnAll) {

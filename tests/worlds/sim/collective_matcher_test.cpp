@@ -20,19 +20,19 @@ class CollectiveMatcherTest : public ::testing::Test {
   }
   RankThreads crew_;
   Scheduler scheduler_{crew_, 1, Chooser({}, 1), 10s};
-  CollectiveMatcher<int> meeting_{"ranks 3,5,6", {3, 5, 6}, scheduler_};
+  CollectiveMatcher<int> matcher_{"ranks 3,5,6", {3, 5, 6}, scheduler_};
 };
 
 TEST_F(CollectiveMatcherTest, TheNthOfEachMemberBelongTogether) {
   in_a_rank([&] {
-    const auto first = meeting_.join(0, all_reduce(4), 10);
-    const auto second = meeting_.join(0, all_reduce(2), 11);
-    EXPECT_EQ(meeting_.join(2, all_reduce(4), 30), first);
-    EXPECT_FALSE(meeting_.is_complete(*first));
-    EXPECT_EQ(meeting_.join(1, all_reduce(4), 20), first);
-    EXPECT_TRUE(meeting_.is_complete(*first));
+    const auto first = matcher_.join(0, all_reduce(4), 10);
+    const auto second = matcher_.join(0, all_reduce(2), 11);
+    EXPECT_EQ(matcher_.join(2, all_reduce(4), 30), first);
+    EXPECT_FALSE(matcher_.is_complete(*first));
+    EXPECT_EQ(matcher_.join(1, all_reduce(4), 20), first);
+    EXPECT_TRUE(matcher_.is_complete(*first));
     EXPECT_EQ(first->brought, (std::vector<std::optional<int>>{10, 20, 30}));
-    EXPECT_EQ(meeting_.join(1, all_reduce(2), 21), second);
+    EXPECT_EQ(matcher_.join(1, all_reduce(2), 21), second);
     EXPECT_EQ(second->here, 2);
   });
 }
@@ -40,7 +40,7 @@ TEST_F(CollectiveMatcherTest, TheNthOfEachMemberBelongTogether) {
 TEST_F(CollectiveMatcherTest, ItLastsUntilTheLastHasCome) {
   in_a_rank([&] {
     scheduler_.advance(3s);
-    const auto session = meeting_.join(0, all_reduce(4), 0);
+    const auto session = matcher_.join(0, all_reduce(4), 0);
     EXPECT_EQ(session->last_arrival, 3s);
     EXPECT_FALSE(session->over.has_happened()) << "who completes it says when";
   });
@@ -54,49 +54,49 @@ TEST_F(CollectiveMatcherTest, DifferentCollectivesAreFoundAsTheyMatchAndBothAreS
   in_a_rank([&] {
     int64_t number = 0;
     for (const auto& [other, text] : others) {
-      const auto session = meeting_.join(1, all_reduce(4), 0);
+      const auto session = matcher_.join(1, all_reduce(4), 0);
       EXPECT_TRUE(session->error.empty());
-      meeting_.join(0, other, 0);
+      matcher_.join(0, other, 0);
       EXPECT_EQ(session->error, "collective #" + std::to_string(number++) +
                                     " of the group ranks 3,5,6 differs: " + text);
       EXPECT_TRUE(session->over.has_happened()) << "nobody waits for the third";
-      meeting_.join(2, all_reduce(4), 0);
-      EXPECT_FALSE(meeting_.is_complete(*session));
+      matcher_.join(2, all_reduce(4), 0);
+      EXPECT_FALSE(matcher_.is_complete(*session));
     }
   });
 }
 
 TEST_F(CollectiveMatcherTest, ARankThatIsGoneIsNotWaitedFor) {
   in_a_rank([&] {
-    const auto open = meeting_.join(0, all_reduce(4), 0);
-    meeting_.leave(5, "threw (enough)");
+    const auto open = matcher_.join(0, all_reduce(4), 0);
+    matcher_.leave(5, "threw (enough)");
     EXPECT_EQ(open->error,
               "rank 5 never came to collective #0 of the group ranks 3,5,6: threw (enough)");
-    EXPECT_EQ(meeting_.join(0, all_reduce(4), 0)->error,
+    EXPECT_EQ(matcher_.join(0, all_reduce(4), 0)->error,
               "rank 5 never came to collective #1 of the group ranks 3,5,6: threw (enough)");
-    meeting_.leave(7, "a rank of another group");
+    matcher_.leave(7, "a rank of another group");
   });
 }
 
 TEST_F(CollectiveMatcherTest, ARankThatCameBeforeItWentIsCounted) {
   in_a_rank([&] {
-    const auto session = meeting_.join(1, all_reduce(4), 0);
-    meeting_.leave(5, "exited (3)");
-    meeting_.join(0, all_reduce(4), 0);
-    meeting_.join(2, all_reduce(4), 0);
-    EXPECT_TRUE(meeting_.is_complete(*session));
+    const auto session = matcher_.join(1, all_reduce(4), 0);
+    matcher_.leave(5, "exited (3)");
+    matcher_.join(0, all_reduce(4), 0);
+    matcher_.join(2, all_reduce(4), 0);
+    EXPECT_TRUE(matcher_.is_complete(*session));
   });
 }
 
 TEST_F(CollectiveMatcherTest, AWaitingRankNamesItsPeers) {
   in_a_rank([&] {
-    const auto session = meeting_.join(1, all_reduce(4), 0);
-    EXPECT_EQ(meeting_.waiting_text(*session, 1),
+    const auto session = matcher_.join(1, all_reduce(4), 0);
+    EXPECT_EQ(matcher_.waiting_text(*session, 1),
               "collective #0 of the group ranks 3,5,6, allreduce of 4 float32; ranks 3, 6 have not "
               "come");
-    meeting_.join(0, all_reduce(4), 0);
+    matcher_.join(0, all_reduce(4), 0);
     EXPECT_EQ(
-        meeting_.waiting_text(*session, 1),
+        matcher_.waiting_text(*session, 1),
         "collective #0 of the group ranks 3,5,6, allreduce of 4 float32; rank 6 has not come");
   });
 }

@@ -1,0 +1,52 @@
+#include "cli/commands/glossary.h"
+
+#include "glossary_page.h"
+#include "harness/base/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <regex>
+
+namespace lockstep::cli {
+
+namespace {
+
+std::string without_marks(const std::string& markdown) {
+  const auto text = std::regex_replace(markdown, std::regex(R"(\[([^\]]*)\]\([^)]*\))"), "$1");
+  return std::regex_replace(text, std::regex("[`*]"), "");
+}
+
+bool is_word(const std::string& one, const std::string& other) {
+  return std::ranges::equal(one, other, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
+}
+
+std::vector<Word> words_of(const std::string& page) {
+  std::vector<Word> all;
+  for (const auto& line : split(page, '\n')) {
+    std::smatch row;
+    if (std::regex_match(line, row, std::regex(R"(\| (.+?) \| (.+) \|)")) && row[1] != "word")
+      all.push_back({without_marks(row[1]), without_marks(row[2])});
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Word>& glossary() {
+  static const auto all = words_of(kGlossary);
+  return all;
+}
+
+const Word* find_word(const std::string& word) {
+  for (const auto& entry : glossary()) {
+    if (is_word(entry.word, word)) return &entry;
+    for (const auto& one : split(entry.word, ','))
+      if (is_word(one.substr(std::min(one.find_first_not_of(' '), one.size())), word))
+        return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep::cli

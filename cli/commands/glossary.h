@@ -1,0 +1,19 @@
+// The words of docs/glossary.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct Word {
+  std::string word;   // "average, sum"
+  std::string means;  // without the marks of Markdown
+};
+
+const std::vector<Word>& glossary();
+
+// The entry of that word, in any case of its letters; nothing where there is none.
+const Word* find_word(const std::string& word);
+
+}  // namespace lockstep::cli
