@@ -8,7 +8,7 @@ cpp_mutants.py says which mutants there are; --count of those of the files (ddp/
 that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
 that do not compile are left out. Each is played by the scenarios that reach it, in simulated worlds, on the cases of a
 plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is played
-by the unit tests that reach it: those of ddp/, or of the programs whose targets --tests matches. With --no-scenarios unit
+by the unit tests that reach it: those of ddp/ and train/, or of the programs whose targets --tests matches. With --no-scenarios unit
 tests alone play, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
 automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
@@ -35,7 +35,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 NOBODY = ("", "")  # caught it
 FIRST = 4  # scenarios that play a mutant before the others do
 STARTS = 0.5  # seconds that a run takes without its cases
-UNIT_TESTS = r"tests/ddp/ddp_\w+_test"
+UNIT_TESTS = r"tests/(?:ddp|train)/\w+_test"
 
 
 def files_of(root, globs, change):
@@ -67,20 +67,22 @@ class Build:
     def write(self, files):
         texts = {}
         for file in files:
-            must("git", "-C", self.tree.folder, "checkout", "--quiet", "--", file)
-            path = self.tree.folder / file
+            text, path = must("git", "-C", self.tree.folder, "show", f"HEAD:{file}"), self.tree.folder / file
             here = {number: each for number, each in self.mutants.items() if each.file == file}
             if here:
-                texts[file] = schemata.Rewritten(path.read_text(), here).whole()
-                path.write_text(texts[file])
+                text = texts[file] = schemata.Rewritten(text, here).whole()
+            if path.read_text() != text:  # Else it would be compiled again.
+                path.write_text(text)
         return texts
 
-    def make(self):
-        (self.tree.folder / schemata.SWITCH).write_text((ROOT / schemata.SWITCH).read_text())
+    def make(self, targets):
+        switch, text = self.tree.folder / schemata.SWITCH, (ROOT / schemata.SWITCH).read_text()
+        if not switch.exists() or switch.read_text() != text:
+            switch.write_text(text)
         files = {each.file for each in self.mutants.values()}
         texts = self.write(files)
         while True:
-            done = run("ninja", "-k", "0", "-C", self.tree.built, "-j", self.tree.jobs, *self.tree.targets)
+            done = run("ninja", "-k", "0", "-C", self.tree.built, "-j", self.tree.jobs, *targets)
             if done.returncode == 0:
                 return
             bad = schemata.do_not_compile(done.stdout + done.stderr, texts) & set(self.mutants)
@@ -209,8 +211,8 @@ def main():
     mutants = drawn(tree.folder, files, arguments.seed, arguments.count)
     build = Build(tree, dict(enumerate(mutants, 1)))
     unit_tests = re.findall(rf"^({arguments.tests}): ", must("ninja", "-C", tree.built, "-t", "targets", "all"), re.MULTILINE)
-    tree.targets = [*([] if arguments.no_scenarios else ["lockstep"]), *unit_tests]
-    build.make()
+    if not arguments.no_scenarios:
+        build.make(["lockstep"])
     player = Player(tree, [tree.built / name for name in unit_tests], arguments.seed, arguments.timeout)
     reached, same = {} if arguments.no_scenarios else player.reached_by_scenarios(), equivalents()
     known = {row["number"]: row for row in json.loads(arguments.out.read_text())} if arguments.out.exists() else {}
@@ -232,9 +234,13 @@ def main():
             keep(row, player.scenario_for(row["number"], scenarios))
     left = [row for row in rows if faults.survives(row)]
     player.limit = None
-    suites = player.reached_by_tests() if left else {}
+    suites = {}
+    if left:  # Unit tests take longer to build than the program.
+        build.make(unit_tests)
+        rows[:] = [row for row in rows if row["number"] in build.mutants]
+        suites = player.reached_by_tests()
     player.limit = arguments.timeout
-    for row in left:
+    for row in filter(faults.survives, rows):
         keep(row, player.test_for(row["number"], suites))
     print(faults.scores(rows))
     if arguments.page:
