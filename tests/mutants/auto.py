@@ -144,8 +144,13 @@ class Player:
         for program in self.programs:
             listed = must(program, "--gtest_list_tests")
             for suite in re.findall(r"^(\S+\.)(?:\s|$)", listed, re.MULTILINE):
-                found[program, suite] = self.reached(lambda: self.test(-1, program, suite))
+                found[program, suite] = self.reached(lambda: self.must_pass(program, suite))
         return found
+
+    def must_pass(self, program, suite):
+        code, said = self.test(-1, program, suite)
+        if code != 0:
+            sys.exit(f"auto.py: {program.name} {suite} does not pass without a mutant:\n{said[-3000:]}")
 
     def test(self, number, program, suite):
         return self.process(number, program, f"--gtest_filter={suite}*", "--gtest_fail_fast")

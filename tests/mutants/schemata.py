@@ -52,7 +52,9 @@ class Rewritten:
             lines += [f"{{ if ({chosen(number)}) {{ {self.edit(site, number)} }} else" for number in edited]
             lines += [f"{{ if ({chosen(number)}) {{ /*mutant {number}*//*mutant end*/ }} else" for number in whole]
             return "\n".join(lines) + f"\n{{ {plain} }}" + " }" * len(numbers) + "\n/*end*/"
-        value = "(" + "".join(f"\n{chosen(number)} ? ({self.edit(site, number)}) :" for number in edited) + f"\n({plain}))"
+        # Of an optional and a bool the common type is the optional, of which even a false one is true.
+        cast = "static_cast<bool>" if site.form == "condition" else ""
+        value = "(" + "".join(f"\n{chosen(number)} ? {cast}({self.edit(site, number)}) :" for number in edited) + f"\n{cast}({plain}))"
         for number in whole:
             is_it, value = chosen(number), f"static_cast<bool>({value})"
             value = f"({is_it} != {value})" if self.mutants[number].operator == "condition negated" else f"(!{is_it} && {value})"

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SAMPLE = r"""
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct Counter {
     const auto is_odd = [](int each) { return each % 2 == 1; };
     const auto odd = std::count_if(all.begin(), all.end(), is_odd);
     if (odd == 0) return -1;
+    const std::optional<int> some = found;
+    if (!some) found += 50;
     return minus(found, 10);
   }
   static int minus(int a, int b) { return a - b; }
