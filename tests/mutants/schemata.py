@@ -52,7 +52,7 @@ class Rewritten:
             lines += [f"{{ if ({chosen(number)}) {{ {self.edit(site, number)} }} else" for number in edited]
             lines += [f"{{ if ({chosen(number)}) {{ /*mutant {number}*//*mutant end*/ }} else" for number in whole]
             return "\n".join(lines) + f"\n{{ {plain} }}" + " }" * len(numbers) + "\n/*end*/"
-        # Of an optional and a bool the common type is the optional, of which even a false one is true.
+        # The common type of an optional and a bool is the optional, of which even a false one is true.
         cast = "static_cast<bool>" if site.form == "condition" else ""
         value = "(" + "".join(f"\n{chosen(number)} ? {cast}({self.edit(site, number)}) :" for number in edited) + f"\n{cast}({plain}))"
         for number in whole:

@@ -1,5 +1,6 @@
 // Checks what init_process_group() decides on machines where NCCL cannot be used, which no GPU
 // makes any machine. With GPUs: test_nccl.py.
+#include "ddp/comm/split_group.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"
@@ -72,6 +73,19 @@ TEST(Backends, OneThatCarriesTwoDevicesIsSplitOnceForEachInstance) {
     return report;
   });
   EXPECT_EQ(reports, same(3, "3 3; 3 3; 3 3; "));
+}
+
+TEST(Backends, OfASplitGroupHaveATimeoutAndANameOfTheirOwn) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto options_of = [](const Group& of) {
+      return of->getBackend(c10::DeviceType::CPU)->getBackendOptions();
+    };
+    const auto before = options_of(group)->timeout;
+    const auto options = options_of(split_group(*group, std::chrono::milliseconds(54321), "half"));
+    return std::to_string(options->timeout.count()) + " " + options->group_name +
+           (options_of(group)->timeout == before ? "" : ", and the whole group's has changed");
+  });
+  EXPECT_EQ(reports, same(2, "54321 half"));
 }
 
 TEST(Backends, NcclThatCannotBeHadIsOneSentenceOnEveryRank) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace lockstep {
@@ -40,6 +41,15 @@ TEST_F(LauncherReport, IsTheFileThatTorchrunReads) {
                             R"(, "extraInfo": {"py_callstack": )" + text + R"(, "timestamp": ")";
   EXPECT_EQ(written().substr(0, start.size()), start);
   EXPECT_EQ(written().substr(written().size() - 4), "\"}}}");
+}
+
+// The launcher may run as another user than its ranks.
+TEST_F(LauncherReport, MayBeReadByAllAndWrittenByItsUserAlone) {
+  const mode_t before = ::umask(0);
+  report_to_launcher("it broke");
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder_ / "error.json").permissions(),
+            static_cast<std::filesystem::perms>(0644));
 }
 
 // Python's json ends the agent at a byte that is none.

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -73,6 +74,23 @@ class StoreOfTheKilled : public c10d::HashStore {
   bool kills_ = false;
 };
 
+// A store in which nothing ever comes. It keeps the longest time for which it was awaited.
+class StoreOfOneRank : public c10d::HashStore {
+ public:
+  using HashStore::wait;
+
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override {
+    longest_ = std::max(longest_, timeout);
+    HashStore::wait(keys, std::min(timeout, 1ms));
+  }
+
+  std::chrono::milliseconds longest() const { return longest_; }
+
+ private:
+  std::chrono::milliseconds longest_{0};
+};
+
 void expect_one_sentence(const std::vector<std::string>& reported, const std::string& part) {
   for (const auto& sentence : reported) {
     EXPECT_EQ(sentence, reported.front());
@@ -127,6 +145,12 @@ TEST(Rendezvous, DifferentWorldSizesAreRefusedOnEveryRank) {
   c10d::HashStore store;
   expect_one_sentence(sentences_of_all(store, {{0, 2}, {1, 3}}),
                       "ranks disagree on the world size: rank 0 has 2; rank 1 has 3");
+}
+
+TEST(Rendezvous, TheRankThatComesFirstWaitsForTheWholeTimeout) {
+  StoreOfOneRank store;
+  EXPECT_NE(reported(store, 0, 2).find("did not come: 1"), std::string::npos);
+  EXPECT_GT(store.longest(), 10s);
 }
 
 TEST(Rendezvous, RanksThatDoNotComeAreNamed) {

@@ -53,6 +53,11 @@ const std::vector<Case> kRefused = {
      "ranks disagree on the dtype of the tensor of all_gather 'sizes': rank 0 has Float; ranks 1 "
      "and 2 have Int"},
     {[](auto& group, int rank) {
+       all_reduce(group, at::ones({2}, rank == 1 ? at::kMeta : at::kCPU));
+     },
+     "ranks disagree on the device of the tensor of all_reduce: ranks 0 and 2 have cpu; rank 1 has "
+     "meta"},
+    {[](auto& group, int rank) {
        if (rank == 0) barrier(group, {.name = "end"});
        if (rank != 0) broadcast(group, at::ones({2}), 0, {.name = "plan"});
      },
