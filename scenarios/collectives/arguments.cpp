@@ -40,6 +40,18 @@ Act scattered(RankContext& here, int source) {
   };
 }
 
+// A scatter whose source gives one of its parts another shape.
+Act scattered_unlike(RankContext& here, int source, int part) {
+  return [&here, source, part](bool has_another) {
+    std::vector<at::Tensor> parts(static_cast<size_t>(here.rank() == source ? here.size() : 0),
+                                  numbers(2));
+    if (has_another) parts[static_cast<size_t>(part)] = numbers(3);
+    collective(
+        here,
+        {.kind = CollectiveKind::scatter, .tensor = numbers(2), .root = source, .parts = parts});
+  };
+}
+
 torch::optim::SGDOptions sgd_options(double rate) {
   return torch::optim::SGDOptions(rate);
 }
@@ -265,6 +277,10 @@ Act call_of(const Disagreeing& c, RankContext& here) {
       return normalised(here, [](auto& options) { options.track_running_stats = false; });
     case group_of_layer:
       return wrapped_layer(here);
+    case shape_of_first_part:
+      return scattered_unlike(here, c.rank % c.world.size, 0);
+    case shape_of_last_part:
+      return scattered_unlike(here, c.rank % c.world.size, c.world.size - 1);
     case compared_parts:
     case compared_rate:
     case compared_state:

@@ -79,6 +79,9 @@ enum class Argument {
   compared_state,  // of its last parameter
   compared_length,
   compared_epoch,
+  // of the source of a scatter
+  shape_of_first_part,
+  shape_of_last_part,
 };
 
 struct Disagreeing {

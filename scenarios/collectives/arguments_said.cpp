@@ -21,6 +21,10 @@ Said said_of(const Disagreeing& c) {
   const std::string sharding = " of ZeroRedundancyOptimizer", saving = " of save_checkpoint";
   const std::string norm = " of SyncBatchNorm", averager = " of PeriodicModelAverager";
   const std::string comparing = " of check_replicas_equal";
+  const auto refused_part = [](int part) {
+    return name_of(scatter) + ": part " + std::to_string(part) +
+           " is Double [3] on cpu, expected the tensor's Double [2] on cpu";
+  };
   const std::map<Argument, Said> words{
       {collective, {"the collective", name_of(all_reduce), name_of(barrier)}},
       {dtype, {"the dtype of the tensor of " + name_of(all_reduce), "Double", "Float"}},
@@ -103,7 +107,9 @@ Said said_of(const Disagreeing& c) {
        {"element [0] of 'momentum_buffer' in the optimizer's state of parameter 1 of the optimizer",
         "1", "2"}},
       {compared_length, {"the sampler's dataset_size" + comparing, "4", "5"}},
-      {compared_epoch, {"the sampler's epoch" + comparing, "2", "3"}}};
+      {compared_epoch, {"the sampler's epoch" + comparing, "2", "3"}},
+      {shape_of_first_part, {.refusal = refused_part(0)}},
+      {shape_of_last_part, {.refusal = refused_part(c.world.size - 1)}}};
   return words.at(c.argument);
 }
 

@@ -91,6 +91,9 @@ Wrong wrong_about_peers(const ExpectedError& expected, int rank, const std::stri
   if (std::none_of(expected.words.begin(), expected.words.end(),
                    [&](const std::string& word) { return has(sentence, word); }))
     return Diagnosis{"names_another_cause", "'" + joined(expected.words, "' or '") + "'"};
+  for (const auto& word : expected.words)
+    if (sentence.find(word) != sentence.rfind(word))
+      return Diagnosis{"names_its_cause_twice", "'" + word + "' once"};
   return {};
 }
 
