@@ -34,6 +34,28 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
   }
 }
 
+// The second setting takes the smallest case of the first, and plays no larger world itself.
+TEST(LargerWorlds, TakeBackThePatternOfASmallestCaseInEverySetting) {
+  const auto play = [](const Case& c, FakeTier&) {
+    constexpr int kSum = 4, kOther = 3;
+    return toys::recorded(c, world_size(c) < 2 ? 0 : world_size(c) > 2 ? kOther : kSum);
+  };
+  const auto job = [](const std::string& tier, const planted::Planted& c) {
+    return Job{
+        planted::scenario_of_planted(), {.tier = tier}, std::vector<Case>{planted::erased(c)}};
+  };
+  Bench bench;
+  const auto run = bench.run({job("sim", {.world = {.size = 2}, .steps = 2}),
+                              job("cold", {.world = {.size = 2}, .steps = 3})},
+                             play, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
+  for (const auto& result : run.results) {
+    EXPECT_EQ(result.failure->shrunk->tier, "sim");
+    const auto& finding = result.worst.findings.at(0);
+    EXPECT_EQ(finding.pattern, "") << result.setting.tier;
+    EXPECT_EQ(finding.diagnosis, "a rank saw the sum; with 3 ranks: a rank saw something");
+  }
+}
+
 TEST(LargerWorlds, NameARowOnceAndSayAnotherOne) {
   const Finding found{"Ranks must agree", "divided_twice", {}, "w: divided twice"};
   for (const auto& [there, said] :

@@ -96,6 +96,14 @@ TEST(OneProcessBesideRanks, DistinguishedFromAnotherGlobalBatch) {
             std::string::npos);
 }
 
+TEST(OneProcessBesideRanks, DistinguishedFromGradientsOverTheBatchOfOneProcess) {
+  auto run = ranks_of(2);
+  for (auto& record : run.ranks.back().records)
+    if (auto* is = std::get_if<Drawn>(&record.what)) is->indices.resize(1);
+  change(run, "gradients", 0, times(4.0F / 3));
+  EXPECT_EQ(first_finding(run, one_process()).pattern, "off_by_batch_ratio");
+}
+
 TEST(OneProcessBesideRanks, HasNoOtherGlobalBatchForWhatEveryRankEvaluates) {
   auto run = ranks_of(2);
   auto one = one_process();

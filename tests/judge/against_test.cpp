@@ -226,6 +226,47 @@ TEST(OneProcessBesideRanks, HasTheirBatches) {
       << finding.diagnosis;
 }
 
+// It was interrupted.
+TEST(OneProcessBesideRanks, MayEndBeforeTheirLastBatch) {
+  auto one = one_process();
+  auto& records = one.run.ranks.front().records;
+  std::erase_if(records, [](const Record& record) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    return (fact && fact->name == "loader 0 exhausted") ||
+           (std::holds_alternative<Drawn>(record.what) && record.at.step == kTaken - 1);
+  });
+  EXPECT_TRUE(batches_are_those_of_one_process(ranks_of(2), one).findings.empty());
+}
+
+// Adds a tensor to each list of a run, before its own one or behind it.
+RecordedRun with_another(RecordedRun run, bool before) {
+  for (auto& rank : run.ranks)
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what)) {
+        auto list = *is->list;
+        const auto value = floats({1, 1});
+        list.tensors.insert(before ? list.tensors.begin() : list.tensors.end(),
+                            {"b", "float32", {2}});
+        is->elements.insert(before ? is->elements.begin() : is->elements.end(), value);
+        is->values.insert(before ? is->values.begin() : is->values.end(), {2, 1});
+        is->list = std::make_shared<const TensorList>(std::move(list));
+      }
+  return run;
+}
+
+TEST(OneProcessBesideRanks, MayListItsTensorsInAnotherOrder) {
+  const OneProcess one{with_another(one_process().run, false),
+                       {with_another(one_process().moved.front(), false)}};
+  for (const bool before : {false, true}) {
+    auto run = with_another(ranks_of(2), before);
+    EXPECT_TRUE(values_follow_one_process(run, one).findings.empty()) << before;
+    change(run, "gradients", 0, [&](Digests& is) {
+      is.elements[before ? 1 : 0] = floats({2, 4, 9});
+    });
+    EXPECT_FALSE(values_follow_one_process(run, one).findings.empty()) << before;
+  }
+}
+
 TEST(OneProcessBesideRanks, HasItsInvariantsBehindTheOthers) {
   const auto one = one_process();
   const auto results = judged(ranks_of(2), &one).results;

@@ -89,6 +89,19 @@ TEST(Averages, MayBeSummedOnceMore) {
   EXPECT_EQ(plant(2, 1), "");    // the log's number was reduced, and gradients scaled on purpose
 }
 
+// Clipping may hit the factor once.
+TEST(Averages, ThatAreDividedTwiceAreFoundOnceTwoOfThemAre) {
+  auto run = averaged(0.25);
+  EXPECT_EQ(first_pattern(gradients_are_averages(run).findings), "");
+  for (auto& rank : run.ranks)
+    for (int added = 0; added < 2; ++added) {
+      auto record = rank.records[rank.records.size() - 2];
+      record.at.step = 2;
+      rank.records.push_back(std::move(record));
+    }
+  EXPECT_EQ(first_pattern(gradients_are_averages(run).findings), "divided_twice");
+}
+
 TEST(Averages, OfUnlikeTermsAreRemarkedOnWhereTheyAreAHabit) {
   const auto plant = [](int unlike, double weight) {
     auto run = right_run();
@@ -209,7 +222,7 @@ TEST(Streams, OfWorkersMustDifferOverRanksAndPasses) {
 // Two ranks that cut samples into batches: of `passes` orders, each rank's part of its own or of
 // one.
 TEST(Inputs, ThatSeveralRanksTakeAreFound) {
-  const auto plant = [](int passes, int shift, int64_t count) {
+  const auto plant = [](int passes, int shift, int64_t count, int64_t shared = 0) {
     auto run = right_run();
     for (auto& rank : run.ranks) {
       std::erase_if(rank.records, [](const Record& record) {
@@ -220,8 +233,10 @@ TEST(Inputs, ThatSeveralRanksTakeAreFound) {
       for (int pass = 0; pass < passes; ++pass) {
         Json rows = Json::array();
         for (int64_t at = 0; at < count; ++at)
-          rows.push_back(std::to_string(
-              (2 * at + rank.number * (1 + shift) + 6 * pass * (1 + rank.number * shift)) % 64));
+          rows.push_back(std::to_string(at < shared ? 1000 + at
+                                                    : (2 * at + rank.number * (1 + shift) +
+                                                       6 * pass * (1 + rank.number * shift)) %
+                                                          64));
         rank.records.push_back(
             {{0, "forward"}, Fact{"inputs", {{"model", "model 0"}, {"rows", rows}}}});
       }
@@ -232,6 +247,8 @@ TEST(Inputs, ThatSeveralRanksTakeAreFound) {
   EXPECT_EQ(plant(3, 0, 32), "/");
   EXPECT_EQ(plant(1, 1, 32), "/shared_inputs");
   EXPECT_EQ(plant(3, 0, 12), "/");  // too few to tell
+  EXPECT_EQ(plant(1, 0, 32, 7), "/");
+  EXPECT_EQ(plant(1, 0, 32, 8), "/shared_inputs");
 }
 
 }  // namespace

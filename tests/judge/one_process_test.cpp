@@ -1,5 +1,7 @@
 // The folder of a run of one process, which a stranger may have written.
 #include "harness/invariants/against/against.h"
+#include "harness/invariants/canaries/right_run.h"
+#include "harness/invariants/resumed.h"
 
 #include <gtest/gtest.h>
 
@@ -80,6 +82,18 @@ TEST_F(FolderOfOneProcess, IsRefusedWithTheCureWhereSomethingIsMissing) {
   fs::remove_all(folder_ / "perturbed-1");
   fs::create_directory_symlink("/", folder_ / "perturbed-1");
   EXPECT_NE(refusal().find("perturbed-1: is a link; expected a folder"), std::string::npos);
+}
+
+TEST(RunsThatResume, AreUnknownWhereNoParametersWereRecorded) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* is = std::get_if<Digests>(&record.what);
+      return is && is->list->role == "parameters";
+    });
+  for (const auto& invariant : invariants_after())
+    EXPECT_EQ(invariant.judge(run, right_run()).why_not,
+              "no parameters were recorded before the first update");
 }
 
 }  // namespace

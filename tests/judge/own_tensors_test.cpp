@@ -90,6 +90,7 @@ TEST(OwnTrainings, AreLeftOutAndStepsAreNumberedWithoutThem) {
   for (const int step : {0, 2}) {
     const auto rest = without_own_trainings(with_a_probe(step, true, false));
     ASSERT_TRUE(rest);
+    for (const auto& rank : rest->ranks) EXPECT_EQ(rank.history.last.step, kSteps - 1);
     EXPECT_EQ(failures_of(with_a_probe(step, true, false)), "");
     const auto remarks = own_trainings_in(*rest);
     ASSERT_EQ(remarks.size(), 1u);

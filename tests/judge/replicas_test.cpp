@@ -1,6 +1,7 @@
 // Replicas without a wrapper, divided ones, and weights that are back at the update.
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
+#include "harness/invariants/rows.h"
 
 #include <gtest/gtest.h>
 
@@ -167,6 +168,17 @@ TEST(Replicas, SayWithWhichGradientsEachRankUpdatedWhereOneChangedItsOwn) {
             std::string::npos);
 }
 
+TEST(Replicas, HaveTheirGradientsNumberedWhereAStepHasSeveralBackwards) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    auto again = nth<Digests>(rank, 0, "gradients");
+    rank.records.push_back({{0, "backward"}, std::move(again)});
+  }
+  const auto rows = rows_of(run, "gradients");
+  EXPECT_EQ(place_of(rows.at(0)) + ", " + place_of(rows.at(1)),
+            "step 0, backward, step 0, backward 2");
+}
+
 TEST(Replicas, AreNoPassWhereNoParametersWereCompared) {
   auto run = right_run();
   for (auto& rank : run.ranks)
@@ -238,6 +250,18 @@ TEST(Replicas, CallWeightsThatWereWrittenAndDidNotChangeNothing) {
   const auto judgement = parameters_are_the_same(run);
   EXPECT_TRUE(judgement.findings.empty());
   EXPECT_TRUE(judgement.remarks.empty());
+}
+
+// A scheduler copies lr to initial_lr.
+TEST(Replicas, NameTheLearningRateAndNotItsCopy) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    const double rate = 0.5 + rank.number;
+    nth<Fact>(rank, 1, "optimizer 0").values["groups"] =
+        Json::array({{{"initial_lr", rate}, {"lr", rate}}});
+  }
+  const auto finding = hyper_parameters_are_the_same(run).findings.at(0);
+  EXPECT_EQ(finding.diagnosis.find("initial_lr"), std::string::npos) << finding.diagnosis;
 }
 
 TEST(Replicas, FindAnOptimizerThatLacksAParameterWithAGradient) {

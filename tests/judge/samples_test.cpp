@@ -48,7 +48,10 @@ TEST(Samples, FindThatRanksNumberTheSameSamplesOtherwise) {
     }
     const auto findings = datasets_are_the_same(run).findings;
     ASSERT_EQ(findings.size(), shift == 0 ? 0u : 1u);
-    if (shift) EXPECT_EQ(findings.front().pattern, "other_content");
+    if (shift == 0) continue;
+    EXPECT_EQ(findings.front().pattern, "other_content");
+    EXPECT_NE(findings.front().diagnosis.find("what rank 0 was handed as sample "),
+              std::string::npos);
   }
 }
 
@@ -228,6 +231,18 @@ TEST(Samples, CallPaddingARemarkUnlessAReductionCountsIt) {
     rank.history.events.push_back(
         {{0, "data"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
   EXPECT_EQ(evaluations_repeat_no_sample(run).findings.at(0).pattern, "evaluation_padded");
+}
+
+// Nothing says that such a sampler splits.
+TEST(Samples, AreNotPaddedWhereEveryRankEvaluatesAll) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    nth<Fact>(rank, 0, "loader 1").values = {{"length", 3}};
+    nth<Drawn>(rank, 0, "loader 1").indices = {0, 1, 2};
+  }
+  const auto judgement = evaluations_repeat_no_sample(run);
+  EXPECT_NE(judgement.why_not, "");
+  EXPECT_TRUE(judgement.remarks.empty());
 }
 
 TEST(Samples, MayBeThePaddingOfADistributedSampler) {

@@ -172,6 +172,9 @@ TEST(Compare, ABoundStandsBesideTheDistance) {
       reports::text_of(compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0]);
   EXPECT_NE(text.find("distance  bound"), std::string::npos) << text;
   EXPECT_NE(text.find("     0.5   0.25  1.250"), std::string::npos) << text;
+  const auto fine =
+      reports::text_of(compared({floats({2.1875F})}, {floats({2})}, {floats({0.125})})[0]);
+  EXPECT_NE(fine.find("   0.188  0.125 "), std::string::npos) << fine;
 }
 
 TEST(Compare, ADistanceInUlpIsShownWhereTheRatioHidesIt) {

@@ -46,6 +46,14 @@ TEST(Specificity, WhichRanksDifferExplainsLessThanARelationAndThatLessThanAnExpl
             Specificity::which_ranks);
 }
 
+TEST(Specificity, ARelationOfOneRankHoldsInEveryRowOfTheMoment) {
+  const auto w = row_of_floats({{1, 2}, {1, 2}, {0, 0}});
+  auto other = row_of_floats({{1, 2}, {0, 0}, {1, 2}});
+  other.name = "b";
+  EXPECT_EQ(alike("R", {w}).at(0).pattern, "one_rank_zero");
+  EXPECT_EQ(alike("R", {w, other}).at(0).pattern, "one_rank_stands_alone");
+}
+
 Verdict with_finding(const Finding& finding, Kind kind = Kind::fail) {
   return {kind, {finding}};
 }

@@ -126,6 +126,28 @@ def update_in_hooks(rank, name):
         cross_entropy(net(x), y).backward()
 
 
+def look_at_a_gradient(rank, name):
+    """Looks at one gradient of a part of the loss: a hook ends that backward by an exception. Then the whole loss is trained."""
+    net, world = layers(), dist.get_world_size()
+    optimizer, seen = sgd(net), []
+
+    def end(gradient):
+        seen.append(gradient.norm())
+        raise StopIteration
+    for x, y in batches():
+        ending = next(net.parameters()).register_hook(end)
+        try:
+            (cross_entropy(net(x), y) / world).backward()
+        except StopIteration:
+            ending.remove()
+        optimizer.zero_grad()
+        cross_entropy(net(x), y).backward()
+        for each in net.parameters():
+            dist.all_reduce(each.grad)
+            each.grad.div_(world)
+        optimizer.step()
+
+
 def prune_after_wrapping(rank, name):
     """The wrapper knew of no buffer, and broadcasts no mask."""
     ddp = DistributedDataParallel(layers())
@@ -188,7 +210,7 @@ def learn_alone(rank, name):
 PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
             slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
-            attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"),
+            attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"), look_at_a_gradient: ("ended_by_a_hook",),
             prune_after_wrapping: ("pruned_alike", "pruned_by_a_rank"), average_rounds: ("rounds_averaged", "rounds_averaged_in_part"),
             average_unlike_rounds: ("unlike_rounds", "unlike_rounds_begun_unlike", "unlike_rounds_kept", "unlike_rounds_kept_by_a_rank",
                                     "unlike_rounds_divided_unlike", "unlike_rounds_stepped_twice"),

@@ -1,8 +1,11 @@
 // Checks what becomes of ranks that are in none of the groups that train.
+#include "harness/invariants/canaries/descent.h"
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace lockstep::recorded {
 namespace {
@@ -45,6 +48,39 @@ TEST(RanksOutside, AreNamedInARemarkWhereTheyTrainNothing) {
     EXPECT_EQ(remarks_in(run, "run.is_recorded_whole"),
               trains ? std::vector<std::string>() : std::vector<std::string>{"trains_nothing"});
   }
+}
+
+// The result of an invariant that compares two ranks, beside a third that trains nothing, with one
+// process.
+Result beside_one_process(RecordedRun run) {
+  for (auto& rank : run.ranks) {
+    rank.world = 3;
+    const Json model{{"wrapper", "DistributedDataParallel"}, {"ranks", {0, 1}}};
+    rank.records.insert(rank.records.begin(), {{0, "construction"}, Fact{"model 0", model}});
+  }
+  run.ranks.push_back({.is_there = true, .number = 2, .world = 3});
+  for (auto& rank : run.ranks) {
+    rank.records.insert(rank.records.begin(),
+                        {{}, Fact{"process group", {{"rank", rank.number}, {"world", 3}}}});
+    rank.history.events.push_back(
+        {{},
+         Collective{.op = "barrier", .group = "world", .dtype = "", .elements = 0, .done = true}});
+  }
+  const auto one = one_process();
+  const auto all = judged(run, &one);
+  return *std::find_if(all.results.begin(), all.results.end(), [](const Result& result) {
+    return result.scenario == "values.follow_one_process";
+  });
+}
+
+TEST(RanksOutside, DoNotKeepTheOthersFromBeingComparedWithOneProcess) {
+  const auto right = beside_one_process(ranks_of(2, 2e-7F));
+  EXPECT_EQ(right.kind, Result::Kind::pass) << right.groups.front().reason;
+  auto run = ranks_of(2);
+  change(run, "gradients", 0, times(2));
+  const auto wrong = beside_one_process(run);
+  ASSERT_EQ(wrong.kind, Result::Kind::fail) << wrong.groups.front().reason;
+  EXPECT_EQ(wrong.worst.findings.front().pattern, "sum_not_average");
 }
 
 }  // namespace

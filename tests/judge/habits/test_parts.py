@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts", "masked_by_infinity", "updated_in_hooks", "pruned_alike")
+CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts", "masked_by_infinity", "updated_in_hooks", "ended_by_a_hook", "pruned_alike")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "sliced": ("data.is_partitioned", "divides_batches"),
@@ -49,6 +49,11 @@ class Parts(Programs, RecordedCase):
     def test_a_rank_that_learns_for_all_is_not_called_wrong(self):
         _, results = self.judge("learns_alone-2", statuses=(3, 77))
         self.assertEqual([name for name, each in results.items() if each["result"] == "fail"], [])
+
+    def test_a_hook_that_raised_leaves_no_sample_for_the_next_backward(self):
+        for rank in (0, 1):
+            with open(os.path.join(self.folder, "ended_by_a_hook-2", "rank%d.history" % rank), "rb") as file:
+                self.assertNotIn(b'"hooked":true', file.read())
 
     def test_batches_that_the_program_divides_are_one_remark(self):
         for name in ("sliced", "scattered"):
