@@ -167,6 +167,18 @@ TEST(SyncBatchNormRefusals, ARankInEvaluationIsTheOthersDeadline) {
             (std::vector<std::string>{"exchange of SyncBatchNorm in training", "returned"}));
 }
 
+TEST(SyncBatchNormRefusals, OfAnInputInEvaluationNeedNoPeer) {
+  const auto reports = run_world(1, [](const Group&) {
+    SyncBatchNorm norm({.num_features = 2});
+    norm->eval();
+    norm->forward(torch::ones({2, 5}));
+    return std::string("no error");
+  });
+  EXPECT_EQ(reports, same(1,
+                          "UsageError: the input of SyncBatchNorm has shape [2, 5], expected "
+                          "[samples, 2, ...]"));
+}
+
 TEST(SyncBatchNormRefusals, OptionsOutsideTheirRangeAreRefused) {
   EXPECT_THROW(SyncBatchNorm({.num_features = 0}), UsageError);
   EXPECT_THROW(SyncBatchNorm({.num_features = 1, .eps = -1}), UsageError);

@@ -1,6 +1,8 @@
 // Whatever bytes a pickle has, it is read or refused with a sentence.
 #include "train/checkpoint/pickle_reader.h"
 
+#include "train/checkpoint/state.h"
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -47,16 +49,43 @@ TEST(PickleReader, CallsNothingThatAFileNames) {
             "dictionaries alone");
 }
 
-// Offset 0, sizes (4,), strides (1,), of a storage of three.
+// A tensor of this size, offset 0 and strides (1,), of a storage of three.
+std::string tensor(const std::string& size) {
+  const std::string zeros(3, '\0');
+  return "ctorch._utils\n_rebuild_tensor_v2\n((X\7" + zeros + "storagectorch\nFloatStorage\nX\1" +
+         zeros + "0X\3" + zeros + "cpuK\3tQK" + std::string(1, '\0') + "K" + size +
+         "\x85K\1\x85\x89tR";
+}
+
 TEST(PickleReader, RefusesATensorBeyondItsStorage) {
-  const auto tensor = [](const std::string& size) {
-    return kTwo + "ctorch._utils\n_rebuild_tensor_v2\n((X\7" + std::string("\0\0\0", 3) +
-           "storagectorch\nFloatStorage\nX\1" + std::string("\0\0\0", 3) + "0X\3" +
-           std::string("\0\0\0", 3) + "cpuK\3tQK" + std::string("\0", 1) + "K" + size +
-           "\x85K\1\x85\x89tR.";
-  };
-  EXPECT_EQ(refusal(tensor("\3")), "it was read");
-  EXPECT_EQ(refusal(tensor("\4")), "a tensor in it reaches beyond its storage");
+  EXPECT_EQ(refusal(kTwo + tensor("\3") + "."), "it was read");
+  EXPECT_EQ(refusal(kTwo + tensor("\4") + "."), "a tensor in it reaches beyond its storage");
+}
+
+// torch.nn.Parameter(tensor), as a program saves one that is in no state_dict.
+TEST(PickleReader, ReadsAParameterAsItsTensor) {
+  const auto read =
+      read_pickle(kTwo + "ctorch._utils\n_rebuild_parameter\n(" + tensor("\3") + "\x88}tR.", zeros);
+  EXPECT_EQ(read.toTensor().numel(), 3);
+}
+
+TEST(PickleReader, ReadsAListThatGrowsByOneElement) {
+  EXPECT_EQ(read_pickle(kTwo + "]K\7a.", zeros).toList().get(0).toInt(), 7);
+}
+
+TEST(PickleReader, RefusesAKeyThatIsNeitherATextNorAWholeNumber) {
+  EXPECT_EQ(refusal(kTwo + "}K\1K\1s."), "it was read");
+  EXPECT_EQ(refusal(kTwo + "}NK\1s."), "a key in it is neither a text nor a whole number");
+}
+
+TEST(PickleReader, SaysOfATensorThatItIsNoNumberUnlessItHasOneElement) {
+  EXPECT_EQ(Entry(at::ones({1}), "the step").whole_number(), 1);
+  try {
+    Entry(at::ones({2}), "the step").whole_number();
+    ADD_FAILURE();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the step is a Tensor, expected a number");
+  }
 }
 
 TEST(PickleReader, RefusesAnyOtherBytesWithASentence) {

@@ -79,6 +79,23 @@ TEST(FirstCollective, OfALoneCollectiveThatIsTheFirstNameItAndTheRanksThatDidNot
   }
 }
 
+TEST(FirstCollective, OfARankThatHasLeftAnEarlierOneCountsAsNotMade) {
+  const auto reports = run_world(3, [](const Group& group) {
+    std::string report;
+    for (const int caller : {1, 0}) {
+      try {
+        if (group->getRank() == caller) barrier(group, {.timeout = 50ms});
+      } catch (const CommunicationError& error) {
+        report = error.what();
+      }
+      group->barrier()->wait();
+    }
+    return report;
+  });
+  EXPECT_NE(reports[1].find("did not come: 0, 2 (these did: 1)"), std::string::npos) << reports[1];
+  EXPECT_NE(reports[0].find("did not come: 1, 2 (these did: 0)"), std::string::npos) << reports[0];
+}
+
 // Each rank fails as often as its number says, one rank after the other.
 TEST(FirstCollective, OfCallsThatFailedOnSomeRanksDoNotLast) {
   const auto reports = run_world(3, [](const Group& group) {
