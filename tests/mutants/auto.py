@@ -11,7 +11,8 @@ plain run (--cases: others), until one fails, those first that have caught most 
 by the unit tests that reach it: those of ddp/ and train/, or of the programs whose targets --tests matches. With --no-scenarios unit
 tests alone play, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
-automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
+What takes longest is the first build of the clone: FOLDER may be a copy of a built tree, mounted where it was built, whose
+uncommitted changes are lost. automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
 """
 
 import argparse
