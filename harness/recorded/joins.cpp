@@ -24,14 +24,19 @@ int updates_in(const Join& join) {
   return join.to_step - join.from_step;
 }
 
+// Those for which the rank had inputs.
+int own_updates_in(const Join& join) {
+  return join.out_step.value_or(join.to_step) - join.from_step;
+}
+
 struct Lengths {
   int least = 0, most = 0;
 };
 
 Lengths lengths_of(const RecordedRun& run, size_t join) {
-  Lengths lengths{updates_in(run.ranks.front().joins[join]), 0};
+  Lengths lengths{own_updates_in(run.ranks.front().joins[join]), 0};
   for (const auto& rank : run.ranks) {
-    lengths.least = std::min(lengths.least, updates_in(rank.joins[join]));
+    lengths.least = std::min(lengths.least, own_updates_in(rank.joins[join]));
     lengths.most = std::max(lengths.most, updates_in(rank.joins[join]));
   }
   return lengths;

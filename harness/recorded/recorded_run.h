@@ -8,6 +8,7 @@
 #include "harness/recorded/history_files.h"
 
 #include <memory>
+#include <optional>
 
 namespace lockstep::recorded {
 
@@ -80,9 +81,11 @@ inline bool is_backward(const Record& record) {
 }
 
 // A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from
-// `from_step` up to `to_step`; events and records are numbered in the rank's lists.
+// `from_step` up to `to_step`, those of a divided optimizer that it made for others, from
+// `out_step` on, among them; events and records are numbered in the rank's lists.
 struct Join {
   int from_step = 0, to_step = 0;
+  std::optional<int> out_step = {};  // in which it had no more inputs
   size_t from_event = 0, to_event = 0, from_record = 0, to_record = 0;
   bool has_ended = false;
 };

@@ -60,6 +60,32 @@ TEST(Joins, OfUnevenRanksAreNoMistake) {
   EXPECT_EQ(failing(uneven_run()), std::vector<std::string>());
 }
 
+// A divided optimizer updates on the rank that is out of inputs too: its steps are not shifted.
+TEST(Joins, OfDividedOptimizersUpdateWithoutInputs) {
+  for (const bool is_known : {true, false}) {
+    auto run = right_run();
+    auto& rank = run.ranks[1];
+    std::erase_if(rank.records, [](const Record& record) {
+      return record.at.step == 1 && record.at.phase != "update" && record.at.phase != "data";
+    });
+    auto& events = rank.history.events;
+    const auto first = std::find_if(events.begin(), events.end(),
+                                    [](const Event& event) { return event.at.step == 1; });
+    *first = {{1, "join"}, Collective{.op = "allreduce", .group = "world", .sequence = 2}};
+    for (auto& each : run.ranks)
+      each.joins = {{.from_step = 0,
+                     .to_step = 2,
+                     .out_step = is_known ? std::optional(each.number == 1 ? 1 : 2) : std::nullopt,
+                     .to_event = 4,
+                     .to_record = each.records.size(),
+                     .has_ended = true}};
+    const auto names = failing(run);
+    const bool is_found =
+        std::find(names.begin(), names.end(), "collectives.have_one_order") != names.end();
+    EXPECT_EQ(is_found, !is_known);
+  }
+}
+
 TEST(Joins, ThatOneRankDidNotEndAreLeftAsTheyAre) {
   auto run = uneven_run();
   run.ranks[0].joins[0].has_ended = false;
