@@ -19,6 +19,8 @@ namespace {
 struct Missing {
   std::string text;
   std::set<int> ranks;
+  std::string group;
+  int64_t sequence = 0;
 };
 
 std::optional<Missing> first_missing(const History& history) {
@@ -29,6 +31,8 @@ std::optional<Missing> first_missing(const History& history) {
       for (const int rank : members)
         if (!rung.contains(rank)) missing.ranks.insert(rank);
       if (missing.ranks.empty()) continue;
+      missing.group = group;
+      missing.sequence = sequence;
       const std::vector<int> ranks(missing.ranks.begin(), missing.ranks.end());
       missing.text = ranks_text(ranks) + " never issued " + lockstep::place_of(sequence, group) +
                      ", " + text_of(rung.begin()->second) + ", which rank " +
@@ -106,6 +110,15 @@ std::optional<Moment> issued_at(const RecordedRun& run, const std::string& group
   return first;
 }
 
+// True if a rank went on without the collective to a later step than that in which others issued
+// it: it did not come later to where they were.
+bool is_passed(const RecordedRun& run, const Missing& missing) {
+  const auto at = issued_at(run, missing.group, missing.sequence);
+  return at && std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int rank) {
+           return run.ranks[static_cast<size_t>(rank)].history.last.step > at->step;
+         });
+}
+
 // The first rung of which some rank lacks the collective, or issued another one.
 std::optional<Moment> first_unlike(const RecordedRun& run, const History& history) {
   std::optional<Moment> first;
@@ -174,7 +187,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
     text = missing->text;
     pattern = "missing_collective";
-    judgement.is_certain = !all_were_stopped(run);
+    judgement.is_certain = !all_were_stopped(run) || is_passed(run, *missing);
   }
   const bool is_in_all = std::all_of(run.ranks.begin(), run.ranks.end(),
                                      [](const Rank& rank) { return issued_by(rank) > 0; });

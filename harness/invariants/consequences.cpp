@@ -35,7 +35,9 @@ const std::vector<Consequence>& consequences() {
        {"optimizer.has_one_state", "parameters.", "run.has_", "collectives."}},
       {"optimizer.has_one_setting",
        {"optimizer.has_one_state", "parameters.", "gradients.", "values.follow"}},
-      {"parameters.", {"optimizer.has_one_state", "gradients.", "buffers.", "values.follow"}},
+      {"parameters.",
+       {"optimizer.has_one_state", "gradients.", "buffers.", "run.has_", "collectives.",
+        "values.follow"}},
       {"optimizer.has_one_state", {"parameters.", "gradients."}},
   };
   return kAll;
@@ -66,12 +68,12 @@ bool is_a_mismatch(const NamedJudgement& one) {
 }
 
 // True if the other one fails at no earlier moment. A finding about the whole run may follow from
-// anything and be the cause of anything.
+// anything and be the cause of anything; a remark, in a strict judgement, causes nothing.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;
   if (cause.name == "run.is_recorded_whole" && is_a_mismatch(other)) return false;
-  return cause.judgement.is_certain && leads_to(cause.name, other.name) &&
-         (!at || !then || !comes_before(*then, *at));
+  return cause.judgement.is_certain && !cause.judgement.is_customary &&
+         leads_to(cause.name, other.name) && (!at || !then || !comes_before(*then, *at));
 }
 
 // Decides which of two failing judgements to name: that of the earlier moment, then that of the

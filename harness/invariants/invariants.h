@@ -10,13 +10,14 @@
 namespace lockstep::recorded {
 
 struct Judgement {
-  Findings findings;         // their rule is the invariant's, where they have none
-  std::string compared;      // "48 collectives", of an invariant that was judged
-  std::string why_not;       // why it was not judged; empty where it was
-  bool is_certain = true;    // false: the findings say what is not known
-  Findings remarks;          // true, customary or harmless: printed and counted, never a failure
-  std::optional<Moment> at;  // of the first finding; none where it is about the whole run
-  bool is_victim = false;    // a rank gave up waiting for a peer, so that another finding is first
+  Findings findings;          // their rule is the invariant's, where they have none
+  std::string compared;       // "48 collectives", of an invariant that was judged
+  std::string why_not;        // why it was not judged; empty where it was
+  bool is_certain = true;     // false: the findings say what is not known
+  Findings remarks;           // true, customary or harmless: printed and counted, never a failure
+  std::optional<Moment> at;   // of the first finding; none where it is about the whole run
+  bool is_victim = false;     // a rank gave up waiting for a peer, so that another finding is first
+  bool is_customary = false;  // its findings are remarks that a strict judgement fails
 };
 
 struct Invariant {

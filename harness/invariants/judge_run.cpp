@@ -78,6 +78,7 @@ void apply(const Allowances& allowances, NamedJudgement& one) {
     is.remarks += std::exchange(is.findings, {});
     is.is_certain = true;
   } else if (allowances.is_strict && !is.remarks.empty()) {
+    is.is_customary = is.findings.empty();
     is.findings += std::exchange(is.remarks, {});
     is.why_not.clear();
   }

@@ -165,6 +165,9 @@ TEST(Invariants, BlameNoRankForACollectiveWhereAllWereStopped) {
   ASSERT_FALSE(judgement.findings.empty());
   EXPECT_EQ(judgement.findings.front().pattern, "missing_collective");
   EXPECT_FALSE(judgement.is_certain);
+  // One that is a step further left it out.
+  run.ranks[1].history.last.step = kSteps;
+  EXPECT_TRUE(collectives_have_one_order(run).is_certain);
   run.ranks[0].history.ending = {};
   run.ranks[0].history.ending.kind = Ending::Kind::returned;
   EXPECT_TRUE(collectives_have_one_order(run).findings.empty());

@@ -164,6 +164,37 @@ TEST(OneCause, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {
             Result::Kind::fail);
 }
 
+// A remark fails in a strict judgement, and is no reason of what is wrong.
+TEST(OneCause, LetARemarkThatFailsCauseNothing) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    rank.records.insert(rank.records.begin() + 1,
+                        {{0, "construction"}, Fact{"not recorded", {{"what", "w"}, {"why", "y"}}}});
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const auto results = judged(run, nullptr, {.is_strict = true});
+  EXPECT_EQ(result_named(results, "run.is_recorded_whole").kind, Result::Kind::fail);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::fail);
+}
+
+// LBFGS, say, whose line searches take other numbers of steps once parameters differ.
+TEST(OneCause, FoldOtherStepsUnderTheParametersThatDifferedBefore) {
+  for (const int differs_at : {1, 3}) {
+    auto run = right_run();
+    for (int n = differs_at; n <= kSteps; ++n)
+      nth<Digests>(run.ranks[1], n, "parameters").values[0].bits += 90;
+    std::erase_if(run.ranks[1].records, [](const Record& record) {
+      return record.at.step == 1 && record.at.phase == "update" &&
+             std::holds_alternative<Fact>(record.what);
+    });
+    const auto results = judged(run);
+    const bool is_first = differs_at == 1;
+    EXPECT_EQ(result_named(results, "parameters.are_the_same").kind,
+              is_first ? Result::Kind::fail : Result::Kind::skip);
+    EXPECT_EQ(result_named(results, "run.has_one_length").kind,
+              is_first ? Result::Kind::skip : Result::Kind::fail);
+  }
+}
+
 TEST(OneCause, NameTheStateWhereAnUpdateTookTheSameGradients) {
   for (const bool same_gradients : {true, false}) {
     auto run = right_run();

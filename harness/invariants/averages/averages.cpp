@@ -84,7 +84,7 @@ std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
                     place,
                     fact->text("function") + "() of step " + std::to_string(record.at.step) +
                         " clipped gradients to " + short_number(most) +
-                        " while the scale of a GradScaler, " + with_commas(std::llround(scale)) +
+                        " while the scale of a GradScaler, " + (scale < 1e15 ? with_commas(std::llround(scale)) : short_number(scale)) +
                         ", multiplied them: once it is divided out, updates are that much smaller",
                     {"cause: no scaler.unscale_(optimizer) between the backward and the clipping"}},
                    record.at};

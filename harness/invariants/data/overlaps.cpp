@@ -25,7 +25,7 @@ bool is_meant_to_split(const PassRow& row, int64_t length, size_t shared) {
   const auto all = static_cast<size_t>(length);
   constexpr size_t kSharedLeast = 8;
   return row.all_whole() && 8 * std::max(drawn, all) <= 9 * std::min(drawn, all) &&
-         shared >= kSharedLeast && shared > batch * row.by_rank.size() &&
+         shared >= kSharedLeast && shared >= batch * row.by_rank.size() &&
          !kDrawAtRandom.contains(row.by_rank.front().is->text("sampler"));
 }
 
