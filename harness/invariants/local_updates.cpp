@@ -43,18 +43,43 @@ bool is_followed_by(const Training& one, const Training& other) {
   return one.last < other.first && one.begin->list->tensors == other.begin->list->tensors;
 }
 
+// True if ranks that had other values each have what one of them had: a copy, and no average.
+bool is_copied(const Row& row, const std::vector<const Digests*>& before) {
+  const auto is_of_all = [&](const Digests* one) {
+    return std::all_of(before.begin(), before.end(),
+                       [&](const Digests* other) { return hold_the_same(one, other); });
+  };
+  return !before.empty() && !is_of_all(before.front()) &&
+         std::any_of(before.begin(), before.end(),
+                     [&](const Digests* one) { return hold_the_same(one, row.by_rank.front()); });
+}
+
 }  // namespace
+
+bool hold_the_same(const Digests* a, const Digests* b) {
+  return a && b && *a->list == *b->list &&
+         std::equal(a->values.begin(), a->values.end(), b->values.begin(), b->values.end(),
+                    [](const Digest& x, const Digest& y) { return x.bits == y.bits; });
+}
 
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> own;  // lists, and steps in which the gradients differ
   for (const auto& row : rows_of(run, "gradients"))
     if (row.is_whole() && difference_in(row, "")) own.emplace(row.of, row.at.step);
+  for (const auto& row : rows_of(run, "taken"))  // which the program averaged after the backward
+    if (row.is_whole() && !difference_in(row, "")) own.erase({row.of, row.at.step});
   std::map<std::string, Moment> differing, averaged;
   const auto rows = rows_of(run, "parameters");
+  std::map<std::string, std::vector<const Digests*>> last;
   for (const auto& row : rows) {
+    auto& held = last[row.of];
+    const auto before = held;
+    held.resize(row.by_rank.size(), nullptr);
+    for (size_t rank = 0; rank < held.size(); ++rank)
+      if (row.by_rank[rank]) held[rank] = row.by_rank[rank];
     if (row.at.phase == "update" && differs(row) && own.contains({row.of, row.at.step}))
       differing.try_emplace(row.of, row.at);
-    if (row.at.phase == "update" || differs(row)) continue;
+    if (row.at.phase == "update" || differs(row) || is_copied(row, before)) continue;
     if (const auto found = differing.find(row.of); found != differing.end())
       averaged.insert(*found);
   }

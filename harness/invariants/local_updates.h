@@ -12,4 +12,7 @@ namespace lockstep::recorded {
 // the parameters are the same on all ranks, by no update.
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run);
 
+// True if both are there, and have the same values of the same tensors.
+bool hold_the_same(const Digests* a, const Digests* b);
+
 }  // namespace lockstep::recorded

@@ -3,7 +3,9 @@
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/own/evaluated_parameters.h"
+#include "harness/invariants/own/loaded_copies.h"
 #include "harness/invariants/own/not_data_parallel.h"
+#include "harness/invariants/own/own_parts.h"
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/taken_gradients.h"
@@ -47,6 +49,10 @@ class Replicas {
   Judgement judgement() {
     Judgement judgement;
     for (size_t at = 0; at < rows_.size() && judgement.findings.empty(); ++at) judge(at, judgement);
+    if (auto lost = lost_.finding(); lost && judgement.findings.empty()) {
+      judgement.findings.push_back(std::move(*lost));
+      judgement.at = lost_.at();
+    }
     judgement.compared = counted(compared_, "time");
     return judgement;
   }
@@ -73,6 +79,9 @@ class Replicas {
                        ? difference_in_forward(row, before, last)
                        : difference_in(row, what_ + row.of);
     if (!finding) return;
+    const auto forward = row.at.phase == "update" ? forward_after(at) : std::nullopt;
+    if (forward && row.is_whole() && !difference_in(*forward, ""))
+      lost_.look(row, before, *forward);
     if (const auto found = averaged_.find(row.of);
         found != averaged_.end() && row.at.phase == "update") {
       if (found->second == row.at)
@@ -82,7 +91,6 @@ class Replicas {
                    "between, as local SGD does: not compared after updates"));
       return;
     }
-    const auto forward = row.at.phase == "update" ? forward_after(at) : std::nullopt;
     if (forward ? !difference_in(*forward, "") : put_right_.contains(row.of) && is_last(at)) {
       if (put_right_.insert(row.of).second)
         judgement.remarks.push_back(
@@ -133,6 +141,7 @@ class Replicas {
       finding->details += unknown_to_the_wrapper(run_, row);
       add_how_gradients_parted(run_, row, *finding);
     }
+    if (row.at.phase == "construction") finding->details += unsent_parts(run_);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
           "cause: ranks update on their own, and the program sends them what others updated, but "
@@ -195,7 +204,7 @@ class Replicas {
     if (!finding || row.is_divided()) return finding;
     std::vector<std::string> texts;
     for (size_t rank = 0; rank < now.size(); ++rank)
-      texts.push_back(now[rank] && before[rank] && !same_bits(*now[rank], *before[rank])
+      texts.push_back(now[rank] && before[rank] && !hold_the_same(now[rank], before[rank])
                           ? "other values than it had"
                           : "the values that it had");
     if (all_alike(texts) || updates_centrally_) return finding;
@@ -203,12 +212,6 @@ class Replicas {
     finding->diagnosis =
         what_ + row.of + " changed outside an update on some ranks alone: " + values_text(texts);
     return finding;
-  }
-
-  static bool same_bits(const Digests& a, const Digests& b) {
-    return *a.list == *b.list &&
-           std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(),
-                      [](const auto& x, const auto& y) { return x.bits == y.bits; });
   }
 
   // True if the next update leaves the same parameters on all ranks.
@@ -232,6 +235,7 @@ class Replicas {
   // forward.
   std::set<std::string> put_right_, sent_in_part_;
   std::set<std::string> began_unlike_;  // copies that nothing trains
+  LostUpdates lost_;
   size_t compared_ = 0;
 };
 
@@ -265,6 +269,7 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   add_untrained(run, judgement);
   judgement.remarks += own_tensors_in(run);
   judgement.remarks += own_trainings_in(run);
+  judgement.remarks += loaded_at_other_steps(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
   if (replicas.any_divided())
     return {.why_not =

@@ -4,6 +4,7 @@
 #include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/own/own_buffers.h"
+#include "harness/invariants/own/populations.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -176,6 +177,7 @@ std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
 
 Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  if (trains_a_population(run)) return {.why_not = not_data_parallel(run)};
   const auto rows = optimizer_rows(run);
   Judgement judgement;
   size_t compared = 0;

@@ -4,6 +4,7 @@
 #include "harness/invariants/data/numberings.h"
 #include "harness/invariants/data/overlaps.h"
 #include "harness/invariants/own/not_data_parallel.h"
+#include "harness/invariants/own/populations.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 
@@ -194,7 +195,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (shares_batches(run))
     return {.why_not = "not judged: ranks that divide a layer share their batches"};
-  if (trains_in_parts(run)) return {.why_not = not_data_parallel(run)};
+  if (trains_in_parts(run) || trains_a_population(run)) return {.why_not = not_data_parallel(run)};
   const auto rows = pass_rows(run);
   Judgement judgement;
   size_t judged = 0;

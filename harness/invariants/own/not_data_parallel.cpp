@@ -1,5 +1,7 @@
 #include "harness/invariants/own/not_data_parallel.h"
 
+#include "harness/invariants/own/own_parts.h"
+#include "harness/invariants/own/populations.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/passes.h"
 #include "harness/verdict/trace.h"
@@ -22,6 +24,13 @@ constexpr const char* kTrainsInParts =
 constexpr const char* kMixes =
     "not judged: the ranks train parameters of their own, and exchanges between updates mix them "
     "without making them equal, as elastic averaging and gossip do";
+constexpr const char* kPopulation =
+    "not judged: each rank trains a model of its own, and models of several ranks take the places "
+    "of others, as in population-based training";
+constexpr const char* kOwnParts =
+    "not judged: the optimizer of each rank has parameters of its own, and the rank sends them "
+    "after each update, as with ZeRO by hand; where lockstep_recorder.watch(model) names the "
+    "model, all of them are compared";
 
 bool has_fact(const Rank& rank, std::string_view name) {
   return std::any_of(rank.records.begin(), rank.records.end(), [&](const auto& record) {
@@ -139,6 +148,8 @@ const char* not_data_parallel(const RecordedRun& run) {
     return nullptr;
   if (trains_in_stages(run)) return kTrainsInStages;
   if (trains_in_parts(run)) return kTrainsInParts;
+  if (trains_a_population(run)) return kPopulation;
+  if (updates_own_parts(run)) return kOwnParts;
   if (holds_of_all(run, exchanges_parameters) && takes_own_gradients(run) &&
       moments_of_mixing(run) >= kTimesLeast)
     return kMixes;

@@ -7,12 +7,14 @@ import weakref
 import torch
 
 from ._history import OBSERVATION
-from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, subset_in
+from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, \
+    prints_of_rows, subset_in
 from ._state import here
 from ._workers import make_board, streams_on
 
 
 ROWS_MOST = 8
+INPUTS_MOST = 4096  # Samples of which prints are recorded, where no loader hands them out.
 PARTS_MOST = 8  # Forwards of a model that take parts of batches.
 IDLE = 16  # Updates without a batch of a loader after which the program is taken to cut its batches itself.
 
@@ -142,7 +144,17 @@ class Loaders:
                              rows=rows_of(tensors) if is_at.has_own_samples else None)
 
     def take(self, model, inputs):
-        """Records what a forward gets, where that is but a part of the batch which was handed out last."""
+        """Records the samples of a forward that no loader handed out, or what it gets of a batch of which it gets a part."""
+        if torch.is_grad_enabled():
+            (self.take_part if self.updates_since < IDLE else self.take_samples)(model, inputs)
+
+    def take_samples(self, model, inputs):
+        rows = prints_of_rows(leaves_of(inputs)) if model.rows < INPUTS_MOST else []
+        model.rows += len(rows)
+        if rows:
+            self.record.fact("inputs", model=model.name, rows=rows)
+
+    def take_part(self, model, inputs):
         tensors = leaves_of(inputs) if model.shares < PARTS_MOST else []
         if 0 < max((t.numel() for t in tensors), default=0) < self.elements:
             model.shares += 1

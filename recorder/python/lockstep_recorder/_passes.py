@@ -154,7 +154,7 @@ class Passes:
         model = self.model_of(ddp)
         if model is not None:
             self.record.at("forward")
-            self.record_inputs(model, [args, kwargs])
+            self.record.loaders.take(model, [args, kwargs])
         yield
 
     def send_buffers(self, ddp):

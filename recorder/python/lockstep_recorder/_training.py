@@ -9,10 +9,9 @@ import weakref
 import torch
 
 from ._gradients import STEPS_MOST
-from ._loaders import IDLE
 from ._losses import averages_of
 from ._models import Copy, Marks, clean, is_divided, touch
-from ._objects import Names, field, leaves_of, prints_of_rows
+from ._objects import Names, field
 from ._own_buffers import OwnBuffers
 from ._passes import Passes
 
@@ -33,9 +32,6 @@ def part_of(optimizer, owners):
     own = parameters_of(within)
     is_whole = len(own) == len(parameters_of(optimizer))
     return None if is_whole else [[owners[id(p)][0].name, owners[id(p)][1]] for p in own if id(p) in owners]
-
-
-ROWS_MOST = 4096  # Samples of which prints are recorded, where no loader hands them out.
 
 
 class Training(Passes):
@@ -79,6 +75,11 @@ class Training(Passes):
         elif strangers and self.left.get(name) != self.held(strangers):
             self.record.at("forward")
             self.record.digests(name, "parameters", strangers)
+        for model in self.live_models():
+            parameters = model.parameters() if model.wrapped_by == "watched" and model.recorded is not None else []
+            if parameters and not (model.recorded.are_of(parameters) and model.held == self.held(parameters)):
+                self.record.at("forward")
+                self.record_parameters(model)
         if not self.updates[name]:
             self.record_restored(optimizer, name)
         if not args[1:] and not kwargs.get("closure"):
@@ -127,18 +128,6 @@ class Training(Passes):
                                  **({"labels": "first"} if begins else {}))
         except Exception as error:
             self.record.omit("over how many terms a loss averages", error)
-
-    def record_inputs(self, model, inputs):
-        """The samples of a forward that no loader handed out, or what it gets of a batch of which it gets a part."""
-        if not torch.is_grad_enabled():
-            return
-        if self.record.loaders.updates_since < IDLE:
-            self.record.loaders.take(model, inputs)
-            return
-        rows = prints_of_rows(leaves_of(inputs)) if model.rows < ROWS_MOST else []
-        model.rows += len(rows)
-        if rows:
-            self.record.fact("inputs", model=model.name, rows=rows)
 
     def are_as_after_backward(self):
         """Whether the gradients of all models that had a backward are still those that it left."""
@@ -252,6 +241,8 @@ class Training(Passes):
         inner = {id(each) for module, _ in restored for each in torch.nn.Module.modules(module) if each is not module}
         roots = [(module, is_loaded) for module, is_loaded in restored if id(module) not in inner]
         for number, (module, is_loaded) in enumerate(roots):
+            before = [copy for copy in self.copies if copy.module() is module]
+            self.copies = [copy for copy in self.copies if copy not in before[1:]]  # One that is loaded again and again stays two.
             self.copies.append(Copy(module, "copy %d of %d, made in step %d" % (number + 1, len(roots), self.record.step), is_loaded))
             self.record.fact(self.copies[-1].name, kind=type(module).__name__, loaded=is_loaded)
         for copy in tuple(self.copies):

@@ -1,0 +1,147 @@
+#include "harness/invariants/own/own_parts.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/unwrapped.h"
+#include "harness/verdict/trace.h"
+
+#include <algorithm>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// The elements of a rank's optimizers that no model has, and those that it sends in a step.
+struct Part {
+  int64_t updated = 0;
+  std::map<int, int64_t> sent;  // by step with an update
+};
+
+// Where the ranks' optimizers have other tensors.
+enum class Unlike { kNothing, kShapes, kValues };
+
+Part part_of(const Rank& rank, Unlike unlike) {
+  Part part;
+  std::map<std::string, int64_t> updated;
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("optimizer "))
+      part.sent.try_emplace(record.at.step);
+    const auto* is = std::get_if<Digests>(&record.what);
+    if (is && is->list->role == "parameters" && is->list->of.starts_with("optimizer "))
+      updated[is->list->of] = elements_in(*is);
+  }
+  for (const auto& [of, elements] : updated) part.updated += elements;
+  for (const auto& event : rank.history.events) {
+    const auto* is = std::get_if<Collective>(&event.what);
+    const auto found = part.sent.find(event.at.step);
+    if (!is || found == part.sent.end() || event.at.phase != "update") continue;
+    // A gather of tensors of one shape may be an average of what the ranks hold.
+    const bool gathers = is->op.ends_with("allgather") || is->op == "_allgather_base";
+    if ((is->op == "broadcast" && is->root == rank.number) ||
+        (gathers && unlike == Unlike::kShapes))
+      found->second += is->elements;
+  }
+  return part;
+}
+
+bool sends_all(const Part& part) {
+  return !part.sent.empty() && part.updated > 0 &&
+         std::all_of(part.sent.begin(), part.sent.end(),
+                     [&](const auto& step) { return step.second >= part.updated; });
+}
+
+// Compares optimizers of whose parameters no model is known.
+Unlike unlike_tensors(const RecordedRun& run) {
+  for (const auto& rank : run.ranks)
+    if (std::any_of(rank.records.begin(), rank.records.end(),
+                    [](const Record& record) { return model_in(record); }))
+      return Unlike::kNothing;
+  for (const auto& row : rows_of(run, "parameters")) {
+    if (row.at.phase != "construction" || !row.of.starts_with("optimizer ")) continue;
+    if (const auto difference = row.is_whole() ? difference_in(row, "") : std::nullopt)
+      return difference->pattern == "other_shape" ? Unlike::kShapes : Unlike::kValues;
+  }
+  return Unlike::kNothing;
+}
+
+}  // namespace
+
+bool updates_own_parts(const RecordedRun& run) {
+  const auto unlike = unlike_tensors(run);
+  return unlike != Unlike::kNothing &&
+         std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [&](const Rank& rank) { return sends_all(part_of(rank, unlike)); });
+}
+
+Details unsent_parts(const RecordedRun& run) {
+  const auto unlike = unlike_tensors(run);
+  if (unlike == Unlike::kNothing) return {};
+  const auto senders = std::count_if(run.ranks.begin(), run.ranks.end(), [&](const Rank& rank) {
+    const auto part = part_of(rank, unlike);
+    return std::any_of(part.sent.begin(), part.sent.end(),
+                       [](const auto& step) { return step.second > 0; });
+  });
+  // Where one rank alone sends, ranks that began unlike may have the same parameters.
+  if (senders < (unlike == Unlike::kShapes ? 1 : 2)) return {};
+  for (const auto& rank : run.ranks) {
+    const auto part = part_of(rank, unlike);
+    if (sends_all(part)) continue;
+    const auto step = std::find_if(part.sent.begin(), part.sent.end(),
+                                   [&](const auto& each) { return each.second < part.updated; });
+    if (step == part.sent.end()) continue;
+    return {"cause: the optimizers of the ranks have other parameters, and in step " +
+            std::to_string(step->first) + " rank " + std::to_string(rank.number) + " updates " +
+            with_commas(part.updated) + " elements and is the source of " +
+            with_commas(step->second) +
+            ": each part must be sent by the rank that updates it, whole, after each update"};
+  }
+  return {};
+}
+
+void LostUpdates::look(const Row& update, const std::vector<const Digests*>& before,
+                       const Row& forward) {
+  const auto& first = *update.by_rank.front();
+  const auto bits_of = [](const Digests* is, size_t tensor) { return is->values[tensor].bits; };
+  for (size_t tensor = 0; tensor < first.values.size(); ++tensor) {
+    size_t changed = 0, lost = 0;
+    for (size_t rank = 0; rank < update.by_rank.size(); ++rank) {
+      const auto *had = before[rank], *has = update.by_rank[rank], *next = forward.by_rank[rank];
+      if (!had || !has || !next || had->values.size() != first.values.size() ||
+          has->values.size() != first.values.size() || next->values.size() != first.values.size())
+        return;
+      changed += bits_of(has, tensor) != bits_of(had, tensor) ? 1 : 0;
+      lost += bits_of(next, tensor) == bits_of(had, tensor) ? 1 : 0;
+    }
+    const Lost key{update.of, first.list->tensors[tensor].name};
+    if (changed == 0) continue;
+    if (lost < update.by_rank.size()) {
+      kept_.insert(key);
+    } else if (changed < update.by_rank.size()) {
+      if (lost_.empty()) at_ = forward.at;
+      ++lost_[key];
+    }
+  }
+}
+
+std::optional<Finding> LostUpdates::finding() const {
+  constexpr size_t kTimesLeast = 2;
+  std::vector<std::string> names;
+  std::string of;
+  for (const auto& [key, times] : lost_)
+    if (times >= kTimesLeast && !kept_.contains(key)) {
+      of = key.of;
+      names.push_back(key.name);
+    }
+  const bool any_kept =
+      std::any_of(kept_.begin(), kept_.end(), [&](const Lost& kept) { return kept.of == of; });
+  if (names.empty() || !any_kept) return {};
+  return Finding{"",
+                 "update_lost",
+                 "step " + std::to_string(at_.step) + ", " + at_.phase,
+                 "some ranks update " + excerpt(joined(names, ", ")) + " of " + of +
+                     ", and in each forward that follows all ranks have them as they were before",
+                 {"cause: what another rank sends, which does not update them, takes the place of "
+                  "what their owner updated: each part must be sent by the rank that updates it"}};
+}
+
+}  // namespace lockstep::recorded

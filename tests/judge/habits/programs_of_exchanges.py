@@ -1,0 +1,118 @@
+"""Programs whose ranks send each other parameters, or one rank's gradients, and some that are uneven. Right ones and ones with a mistake,
+all recorded.
+
+usage: programs_of_exchanges.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import copy
+import os
+import sys
+
+from programs_of_averages import sgd
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, runs, update
+from programs_of_ways import average_by_hand
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Subset, SubsetRandomSampler
+
+import lockstep_recorder
+from forked_ranks import record_programs
+
+
+def evolve_a_population(rank, name):
+    """Each rank trains a model of its own on all data, and now and then the best takes the place of the others."""
+    model = layers()
+    is_alike = name == "best_of_alike"
+    torch.manual_seed(rank)
+    if not is_alike:
+        model.apply(lambda each: each.reset_parameters() if isinstance(each, nn.Linear) else None)
+    optimizer = sgd(model, 0.1 if is_alike else 0.05 * (1 + rank))
+    file = os.path.join(sys.argv[1], name + ".pt")
+    for number in range(4):
+        for x, y in DataLoader(rows(), BATCH, shuffle=True):
+            update(model, optimizer, x, y)
+        best = 0 if name == "first_of_a_population" else number % 2
+        if name == "population_by_file":
+            if rank == best:
+                torch.save(model.state_dict(), file)
+            dist.barrier()
+            model.load_state_dict(torch.load(file))
+            dist.barrier()
+        else:
+            for p in model.parameters():
+                dist.broadcast(p.data, best)
+
+
+def divide_updates(rank, name):
+    """Each rank updates every other tensor and sends it, as ZeRO does."""
+    net = layers()
+    if "alike" in name:
+        net = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, WIDTH, bias=False))
+    is_wrapped = "wrapped" in name
+    model = DistributedDataParallel(net) if is_wrapped else lockstep_recorder.watch(net) if "watched" in name else net
+    own = {p: number % 2 for number, p in enumerate(net.parameters())}
+    optimizer = torch.optim.Adam([p for p, owner in own.items() if owner == rank], 1e-2)
+    for x, y in batches():
+        net.zero_grad()
+        cross_entropy(model(x), y).backward()
+        if not is_wrapped:
+            average_by_hand(net)
+        optimizer.step()
+        for number, (p, owner) in enumerate(own.items()):
+            dist.broadcast(p.data, 1 - owner if "by_another" in name and number == 1 else owner)
+
+
+def take_the_first_gradients(rank, name):
+    model = layers()
+    optimizer = sgd(model)
+    for x, y in batches():
+        update(model, optimizer, x, y, lambda: [dist.broadcast(p.grad, 0) for p in model.parameters()])
+
+
+def join_divided(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.SGD, lr=0.1)
+    own = DataLoader(Subset(rows(), range(rank, 56 if rank else 64, 2)), BATCH)
+    for _ in range(2):
+        with Join([ddp, optimizer]):
+            for x, y in own:
+                update(ddp, optimizer, x, y)
+
+
+def draw_subsets(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for epoch in range(2):
+        seed = epoch if name == "subsets_of_one_order" else 34 * rank + epoch  # By which 16 samples, two batches, are drawn by both.
+        order = torch.randperm(64, generator=torch.Generator().manual_seed(seed)).tolist()
+        for x, y in DataLoader(rows(), 2 * BATCH, sampler=SubsetRandomSampler(order[rank::2])):
+            update(ddp, optimizer, x, y)
+
+
+def learn_from_a_target(rank, name):
+    """It takes the model's weights now and then."""
+    net = layers()
+    target, ddp = copy.deepcopy(net).requires_grad_(False), DistributedDataParallel(net)
+    optimizer = sgd(ddp)
+    for number, (x, _) in enumerate(batches()):
+        optimizer.zero_grad()
+        (ddp(x) - target(x).max(1, keepdim=True).values).square().mean().backward()
+        optimizer.step()
+        if number % (3 + (rank if name == "target_of_other_steps" else 0)) == 2:
+            target.load_state_dict(net.state_dict())
+
+
+PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_a_population", "best_of_alike"),
+            divide_updates: ("parts", "alike_parts", "watched_parts", "wrapped_parts", "parts_by_another", "watched_parts_by_another",
+                             "wrapped_parts_by_another"),
+            take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
+            draw_subsets: ("subsets_of_one_order", "subsets_of_own_orders"), learn_from_a_target: ("target", "target_of_other_steps")}
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)
