@@ -67,11 +67,18 @@ bool is_a_mismatch(const NamedJudgement& one) {
          one.judgement.findings.front().pattern == "mismatched_collectives";
 }
 
+// True if a rank made fewer steps than others: that has a reason of its own, such as its batches.
+bool is_shortage(const NamedJudgement& one) {
+  return one.name.starts_with("run.has_") &&
+         one.judgement.findings.front().pattern == "stopped_early";
+}
+
 // True if the other one fails at no earlier moment. A finding about the whole run may follow from
 // anything and be the cause of anything; a remark, in a strict judgement, causes nothing.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;
   if (cause.name == "run.is_recorded_whole" && is_a_mismatch(other)) return false;
+  if (cause.name.starts_with("parameters.") && is_shortage(other)) return false;
   return cause.judgement.is_certain && !cause.judgement.is_customary &&
          leads_to(cause.name, other.name) && (!at || !then || !comes_before(*then, *at));
 }
