@@ -45,8 +45,14 @@ struct Table {
 std::string_view name_of(Table::Holds holds);
 std::string_view name_of(Table::Mark mark);
 
-// Sentences and tables, in the order of reading.
-using Details = std::vector<std::variant<std::string, Table>>;
+// Why it is so, in one case for certain: in a sentence, and with what to do.
+struct Cause {
+  std::string text;
+  bool operator==(const Cause&) const = default;
+};
+
+// Sentences, causes and tables, in the order of reading.
+using Details = std::vector<std::variant<std::string, Cause, Table>>;
 Details& operator+=(Details& all, Details more);
 
 }  // namespace lockstep

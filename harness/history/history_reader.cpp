@@ -20,9 +20,10 @@ const Json& part(const Json& header, const char* name, const std::string& where)
 }
 
 template <class T>
-T required(const Json& header, const char* name, const std::string& where) {
+T required(const Json& header, const char* name, const std::string& where,
+           const Allowed& allowed = {}) {
   T value{};
-  fields::read(part(header, name, where), value, Allowed{}, where + "." + name,
+  fields::read(part(header, name, where), value, allowed, where + "." + name,
                Absent::keeps_default);
   return value;
 }
@@ -37,12 +38,14 @@ T number_or_none(const Json& header, const char* name, const std::string& where)
   return header.is_object() && header.contains(name) ? required<T>(header, name, where) : T{-1};
 }
 
+constexpr int64_t kElementsMost = int64_t{1} << 48;  // so that sums of them stay within their type
+
 Collective collective_in(const Json& header, const std::string& where) {
   return {.op = line_in(header, "op", where),
           .group = line_in(header, "group", where),
           .dtype = line_in(header, "dtype", where),
           .sequence = required<int64_t>(header, "sequence", where),
-          .elements = required<int64_t>(header, "elements", where),
+          .elements = required<int64_t>(header, "elements", where, between(0, kElementsMost)),
           .root = required<int>(header, "root", where),
           .times = {.queued_ns = number_or_none<int64_t>(header, "ns", where)},
           .site = {number_or_none<int>(header, "site", where)}};

@@ -50,9 +50,10 @@ Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
         if (name.is_string()) names.insert(one_line(name.get<std::string>()));
   }
   if (names.empty()) return {};
-  return {"cause: " + joined({names.begin(), names.end()}, ", ") +
-          " are other tensors than those that DistributedDataParallel was made with, which it "
-          "still waits for: replace layers, tie or convert them first, or wrap again"};
+  return {
+      Cause{joined({names.begin(), names.end()}, ", ") +
+            " are other tensors than those that DistributedDataParallel was made with, which it "
+            "still waits for: replace layers, tie or convert them first, or wrap again"}};
 }
 
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
@@ -69,15 +70,15 @@ Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
       added.push_back(tensor.name);
   Details causes;
   if (!unfrozen.empty())
-    causes.push_back(
-        "cause: " + joined(unfrozen, ", ") +
+    causes.push_back(Cause{
+        joined(unfrozen, ", ") +
         " required no gradient as the model was wrapped, so that DistributedDataParallel does "
-        "not average theirs: unfreeze first, or wrap again");
+        "not average theirs: unfreeze first, or wrap again"});
   if (!added.empty())
     causes.push_back(
-        "cause: DistributedDataParallel did not have " + joined(added, ", ") +
-        " as the model was wrapped, or they required no gradient then, and does not average "
-        "theirs: add them first, or wrap again");
+        Cause{"DistributedDataParallel did not have " + joined(added, ", ") +
+              " as the model was wrapped, or they required no gradient then, and does not average "
+              "theirs: add them first, or wrap again"});
   return causes;
 }
 

@@ -110,11 +110,14 @@ std::optional<Moment> issued_at(const RecordedRun& run, const std::string& group
   return first;
 }
 
-// True if a rank went on without the collective to a later step than that in which others issued
-// it: it did not come later to where they were.
+// True if a rank continued without the collective to a later step than that in which others issued
+// it: it did not come later to where they were. Ranks without a wrapper may update unlike often.
 bool is_passed(const RecordedRun& run, const Missing& missing) {
   const auto at = issued_at(run, missing.group, missing.sequence);
-  return at && std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int rank) {
+  return at &&
+         std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [](const Rank& rank) { return wraps_a_model(rank); }) &&
+         std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int rank) {
            return run.ranks[static_cast<size_t>(rank)].history.last.step > at->step;
          });
 }

@@ -73,12 +73,25 @@ bool is_shortage(const NamedJudgement& one) {
          one.judgement.findings.front().pattern == "stopped_early";
 }
 
+// True if gradients were averaged, after a fashion: nobody's average is that one's lack.
+bool takes_one_ranks_gradients(const NamedJudgement& one) {
+  return one.name == "gradients.are_averages" &&
+         one.judgement.findings.front().pattern == "one_ranks_gradient";
+}
+
+bool says_that_nobody_averages(const NamedJudgement& one) {
+  return one.name.starts_with("forward.") &&
+         one.judgement.findings.front().pattern == "nobody_averaged";
+}
+
 // True if the other one fails at no earlier moment. A finding about the whole run may follow from
 // anything and be the cause of anything; a remark, in a strict judgement, causes nothing.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;
   if (cause.name == "run.is_recorded_whole" && is_a_mismatch(other)) return false;
   if (cause.name.starts_with("parameters.") && is_shortage(other)) return false;
+  if (says_that_nobody_averages(cause) && takes_one_ranks_gradients(other)) return false;
+  if (takes_one_ranks_gradients(cause) && says_that_nobody_averages(other)) return true;
   return cause.judgement.is_certain && !cause.judgement.is_customary &&
          leads_to(cause.name, other.name) && (!at || !then || !comes_before(*then, *at));
 }

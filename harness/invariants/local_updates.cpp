@@ -43,23 +43,35 @@ bool is_followed_by(const Training& one, const Training& other) {
   return one.last < other.first && one.begin->list->tensors == other.begin->list->tensors;
 }
 
-// True if ranks that had other values each have what one of them had: a copy, and no average.
+// True if each tensor of which the ranks had other values is what one of them had: a copy, and no
+// average.
 bool is_copied(const Row& row, const std::vector<const Digests*>& before) {
-  const auto is_of_all = [&](const Digests* one) {
-    return std::all_of(before.begin(), before.end(),
-                       [&](const Digests* other) { return hold_the_same(one, other); });
-  };
-  return !before.empty() && !is_of_all(before.front()) &&
-         std::any_of(before.begin(), before.end(),
-                     [&](const Digests* one) { return hold_the_same(one, row.by_rank.front()); });
+  const auto* now = row.by_rank.front();
+  if (!now || before.empty() || std::any_of(before.begin(), before.end(), [&](const Digests* is) {
+        return !is || is->values.size() != now->values.size() || *is->list != *now->list;
+      }))
+    return false;
+  bool any = false;
+  for (size_t tensor = 0; tensor < now->values.size(); ++tensor) {
+    const auto has_bits = [&](const auto& bits) {
+      return [&, tensor](const Digests* is) { return is->values[tensor].bits == bits; };
+    };
+    const auto& first = before.front()->values[tensor].bits;
+    if (std::all_of(before.begin(), before.end(), has_bits(first))) continue;
+    if (std::none_of(before.begin(), before.end(), has_bits(now->values[tensor].bits)))
+      return false;
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace
 
 bool hold_the_same(const Digests* a, const Digests* b) {
-  return a && b && *a->list == *b->list &&
+  return a && b &&
          std::equal(a->values.begin(), a->values.end(), b->values.begin(), b->values.end(),
-                    [](const Digest& x, const Digest& y) { return x.bits == y.bits; });
+                    [](const Digest& x, const Digest& y) { return x.bits == y.bits; }) &&
+         (a->list == b->list || *a->list == *b->list);
 }
 
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {

@@ -44,7 +44,8 @@ class Replicas {
         what_(is_frozen_ ? "frozen parameters of " : "parameters of "),
         updates_centrally_(updates_centrally(run)),
         rows_(rows_of(run, role)),
-        averaged_(averaged_between_updates(run)) {}
+        averaged_(averaged_between_updates(run)),
+        lost_(run) {}
 
   Judgement judgement() {
     Judgement judgement;
@@ -144,8 +145,8 @@ class Replicas {
     if (row.at.phase == "construction") finding->details += unsent_parts(run_);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
-          "cause: ranks update on their own, and the program sends them what others updated, but "
-          "not all of it");
+          Cause{"ranks update on their own, and the program sends them what others updated, but "
+                "not all of it"});
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
   }
@@ -158,8 +159,8 @@ class Replicas {
       for (const auto& record : rank.records) {
         const auto* fact = std::get_if<Fact>(&record.what);
         if (!fact || fact->name != of) continue;
-        if (fact->values.value("loaded", false)) return {};
-        is_trained = is_trained || fact->values.value("trained", false);
+        if (fact->truth("loaded")) return {};
+        is_trained = is_trained || fact->truth("trained");
         if (fact->values.contains("kind")) kind = fact->text("kind");
       }
     return is_trained ? std::string() : kind;

@@ -38,8 +38,8 @@ Details skipped_update(const Rank& rank, const Moment& at) {
   for (const auto& record : rank.records)
     if (const auto* fact = std::get_if<Fact>(&record.what);
         fact && fact->name == "skipped" && record.at.step == at.step)
-      return {"cause: " + fact->text("by") + " skipped the update of " + fact->text("optimizer") +
-              " on rank " + std::to_string(rank.number)};
+      return {Cause{fact->text("by") + " skipped the update of " + fact->text("optimizer") +
+                    " on rank " + std::to_string(rank.number)}};
   return {};
 }
 

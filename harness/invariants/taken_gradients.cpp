@@ -71,10 +71,10 @@ void add_how_gradients_parted(const RecordedRun& run, const Row& row, Finding& f
       ": the ranks had the same gradients after the backward, and others as the update took "
       "them: " +
       values_text(texts);
-  finding.details.push_back(
-      "cause: " + (changed.size() == texts.size() ? "each rank" : ranks_text(changed) + " alone") +
+  finding.details.push_back(Cause{
+      (changed.size() == texts.size() ? "each rank" : ranks_text(changed) + " alone") +
       " changed its gradients between the backward and the update: by clipping, by the scale of a "
-      "GradScaler, or by hand");
+      "GradScaler, or by hand"});
 }
 
 }  // namespace lockstep::recorded

@@ -172,8 +172,8 @@ Details ignored_parameters(const Rank& rank) {
       if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
   }
   if (names.empty()) return {};
-  return {"cause: the program told DistributedDataParallel to ignore " + joined(names, ", ") +
-          ", so that it averages nothing of them"};
+  return {Cause{"the program told DistributedDataParallel to ignore " + joined(names, ", ") +
+                ", so that it averages nothing of them"}};
 }
 
 }  // namespace
@@ -225,8 +225,8 @@ std::optional<Finding> group_of_one(const RecordedRun& run) {
                      " for a process group of itself alone, so that nothing is averaged over the "
                      "ranks, which " +
                      (splits ? "split one dataset" : "began with the same parameters"),
-                 {"cause: new_group with one rank, or a mesh with a dimension of one: wrap for the "
-                  "group of all ranks that train the model"}};
+                 {Cause{"new_group with one rank, or a mesh with a dimension of one: wrap for the "
+                        "group of all ranks that train the model"}}};
 }
 
 bool updates_centrally(const RecordedRun& run) {

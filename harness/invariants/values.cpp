@@ -92,8 +92,8 @@ Details written_by_the_program(const RecordedRun& run, const Row& first) {
   for (const auto& row : rows)
     if (row.of == first.of && comes_before(row.at, first.at)) before = &row;
   if (!before || before->at.phase != "update" || not_finite(*before, "parameters")) return {};
-  return {"cause: no update did it, since " + place_of(*before) +
-          " left finite values: the program wrote it between the two"};
+  return {Cause{"no update did it, since " + place_of(*before) +
+                " left finite values: the program wrote it between the two"}};
 }
 
 // The ranks whose losses were first not finite, up to a step, where those of others were.
@@ -107,9 +107,9 @@ Details losses_not_finite(const RecordedRun& run, int up_to) {
           ranks[record.at.step].insert(rank.number);
   if (ranks.empty() || ranks.begin()->second.size() == run.ranks.size()) return {};
   const auto& [step, first] = *ranks.begin();
-  return {"cause: the loss of " + ranks_text({first.begin(), first.end()}) +
-          " was NaN or infinite in step " + std::to_string(step) +
-          ", and finite on the others, with which its gradients were averaged"};
+  return {Cause{"the loss of " + ranks_text({first.begin(), first.end()}) +
+                " was NaN or infinite in step " + std::to_string(step) +
+                ", and finite on the others, with which its gradients were averaged"}};
 }
 
 }  // namespace

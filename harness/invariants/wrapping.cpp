@@ -236,12 +236,6 @@ std::optional<Found> other_mode(const RecordedRun& run) {
                first->at};
 }
 
-// True if all ranks update by the gradients of one, which another finding says.
-bool takes_one_ranks_gradient(const RecordedRun& run) {
-  const auto findings = gradients_are_averages(run).findings;
-  return !findings.empty() && findings.front().pattern == "one_ranks_gradient";
-}
-
 }  // namespace
 
 Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
@@ -281,8 +275,7 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   for (const auto* field : {"layers", "settings"})
     if (auto is = other_layers(run, field)) found(std::move(is->finding), is->at);
   judgement.remarks = converted_in_part(run);
-  if (auto finding = never_averaged(run);
-      finding && judgement.findings.empty() && !takes_one_ranks_gradient(run))
+  if (auto finding = never_averaged(run); finding && judgement.findings.empty())
     judgement.findings.push_back(std::move(*finding));
   if (backwards == 0 && judgement.findings.empty())
     return {.why_not = "no rank recorded how the forward of a backward ran"};

@@ -51,6 +51,8 @@ Json json_of(const Details& details) {
   for (const auto& detail : details)
     if (const auto* table = std::get_if<Table>(&detail))
       all.push_back(json_of(*table));
+    else if (const auto* cause = std::get_if<Cause>(&detail))
+      all.push_back({{"cause", cause->text}});
     else
       all.push_back(std::get<std::string>(detail));
   return all;

@@ -237,10 +237,8 @@ constexpr KnownInCase kInCase[] = {
 }  // namespace
 
 bool states_its_cause(const Finding& finding) {
-  return std::any_of(finding.details.begin(), finding.details.end(), [](const auto& detail) {
-    const auto* text = std::get_if<std::string>(&detail);
-    return text && text->starts_with("cause: ");
-  });
+  return std::any_of(finding.details.begin(), finding.details.end(),
+                     [](const auto& detail) { return std::holds_alternative<Cause>(detail); });
 }
 
 std::string usual_cause(const Finding& finding, const Json& value) {

@@ -12,7 +12,7 @@ namespace lockstep {
 // a step of it that brings such a finding about is its cause.
 std::string usual_cause(const Finding& finding, const Json& value = Json::object());
 
-// True if one of its details is "cause: ...".
+// True if one of its details is a Cause.
 bool states_its_cause(const Finding& finding);
 
 // The same of an exception of LibTorch or PyTorch.

@@ -57,6 +57,8 @@ Finding finding_at(const At& at) {
     for (const auto& detail : at["details"].elements())
       if (detail.json().is_string())
         finding.details.push_back(detail.text());
+      else if (detail.has("cause"))
+        finding.details.push_back(Cause{detail["cause"].text()});
       else
         finding.details.push_back(table_at(detail));
   }

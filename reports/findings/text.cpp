@@ -156,13 +156,18 @@ std::vector<std::string> lines_of(const Table& table, const Style& style, size_t
   return lines;
 }
 
+std::string sentence_of(const std::variant<std::string, Cause, Table>& detail) {
+  const auto* cause = std::get_if<Cause>(&detail);
+  return cause ? "cause: " + cause->text : std::get<std::string>(detail);
+}
+
 std::vector<std::string> lines_of(const Details& details, const Style& style) {
   std::vector<std::string> lines;
   for (const auto& detail : details)
     if (const auto* table = std::get_if<Table>(&detail))
       append(lines, lines_of(*table, style));
     else
-      lines.push_back(std::get<std::string>(detail));
+      lines.push_back(sentence_of(detail));
   return lines;
 }
 
@@ -175,7 +180,7 @@ std::vector<std::string> shown_below(const Finding& finding, const Style& style)
       append(lines, lines_of(*table, style, kIndent));
       is_below_a_table = true;
     } else {
-      const auto& sentence = std::get<std::string>(detail);
+      const auto sentence = sentence_of(detail);
       if (sentence.ends_with(':')) is_below_a_table = false;  // the heading of what is below it
       lines.push_back((is_below_a_table ? "    " : "  ") + sentence);
     }

@@ -219,8 +219,8 @@ TEST(Invariants, NameTheRankWhoseLossWasFirstNotFinite) {
     nth<Digests>(rank, 2, "parameters").values[0].norm = std::numeric_limits<double>::quiet_NaN();
   nth<Fact>(run.ranks[1], 1, "backward").values["loss"] = "nan";
   const auto finding = values_stay_finite(run).findings.at(0);
-  EXPECT_TRUE(std::get<std::string>(finding.details.back())
-                  .starts_with("cause: the loss of rank 1 was NaN or infinite in step 1"));
+  EXPECT_TRUE(std::get<Cause>(finding.details.back())
+                  .text.starts_with("the loss of rank 1 was NaN or infinite in step 1"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(SentParameters, AllowUpdatesOfPartsThatAreSentBeforeTheNextForward) {
     } else {
       const auto& finding = judgement.findings.front();
       EXPECT_EQ(finding.where, "step 1, forward, w1");
-      EXPECT_NE(std::get<std::string>(finding.details.back()).find("but not all of it"),
+      EXPECT_NE(std::get<Cause>(finding.details.back()).text.find("but not all of it"),
                 std::string::npos);
     }
   }

@@ -28,7 +28,7 @@ TEST(Story, WhereNoCauseOfTheFindingIsKnownItIsTheScenariosUsualMistake) {
   finding.cause = "what the check knows";
   EXPECT_EQ(story_parts(result, "./lockstep").plainly.back(), "usual cause: what the check knows");
   finding.cause.clear();
-  finding.details.push_back("cause: rank 1 has 9 batches");
+  finding.details.push_back(Cause{"rank 1 has 9 batches"});
   EXPECT_TRUE(story_parts(result, "./lockstep").plainly.empty()) << "said below";
   result.kind = Result::Kind::crash;
   finding.details.clear();

@@ -66,7 +66,7 @@ TEST(UsualCause, AStepThatBringsItAboutIsTheCause) {
 TEST(UsualCause, AFindingThatStatesItsCauseGetsNoOther) {
   auto is = finding("stopped_early");
   EXPECT_NE(usual_cause(is), "");
-  is.details.push_back("cause: rank 1 has 9 batches, rank 0 has 10");
+  is.details.push_back(Cause{"rank 1 has 9 batches, rank 0 has 10"});
   EXPECT_EQ(usual_cause(is), "");
 }
 

@@ -251,25 +251,25 @@ void add_causes(Finding& finding, const PointRow& row, const StepCounts& counts,
   const bool is_named = finding.pattern != "ranks_agree_reference_differs";
   const auto here = counts.all_samples(), there = counts.samples_of_one;
   if (!is_named && here > 0 && there > 0 && here != there) {
-    finding.details.push_back("cause: in this step the ranks train on " + with_commas(here) +
-                              " samples together and one process on " + with_commas(there) +
-                              ": a rank's batch size is its part of that of one process");
+    finding.details.push_back(Cause{"in this step the ranks train on " + with_commas(here) +
+                                    " samples together and one process on " + with_commas(there) +
+                                    ": a rank's batch size is its part of that of one process"});
     finding.pattern = "other_global_batch";
   } else if (changed_before_averaging(run.ranks.front(), row.point.step) &&
              !changed_before_averaging(one.run.ranks.front(), row.point.step)) {
     finding.details.push_back(
-        "cause: clipped before averaging: a rank changed its gradients between two backwards of "
-        "this step, where one process clips the average");
+        Cause{"clipped before averaging: a rank changed its gradients between two backwards of "
+              "this step, where one process clips the average"});
     if (!is_named) finding.pattern = "clipped_before_averaging";
   } else if (const auto text = mean_of_means(run, counts.samples, row.point.step);
              !is_named && !text.empty()) {
-    finding.details.push_back("cause: mean of means: " + text +
-                              ", and the average of their gradients weights them alike");
+    finding.details.push_back(Cause{"mean of means: " + text +
+                                    ", and the average of their gradients weights them alike"});
     finding.pattern = "average_of_averages";
   }
   if (const auto text = setting_unlike(run.ranks.front(), one.run.ranks.front(), row.point.step);
       row.point.stage == TensorPoint::Stage::parameters && !text.empty()) {
-    finding.details.push_back("cause: " + text);
+    finding.details.push_back(Cause{text});
     if (!is_named) finding.pattern = "other_setting";
   }
   if (finding.pattern == "ranks_agree_reference_differs" && drops_units(run.ranks.front(), row)) {

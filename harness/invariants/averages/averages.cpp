@@ -60,8 +60,8 @@ std::optional<Found> summed_again(const RecordedRun& run) {
                " took gradients of " + list.of + " that are " + std::to_string(run.ranks.size()) +
                " times, the number of ranks, those that its DistributedDataParallel had averaged: "
                "the program's all-reduce summed the averages once more",
-           {"cause: DistributedDataParallel averages in the backward: leave out the all-reduce of "
-            "gradients behind it"}},
+           {Cause{"DistributedDataParallel averages in the backward: leave out the all-reduce of "
+                  "gradients behind it"}}},
           record.at};
     }
   }
@@ -84,9 +84,10 @@ std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
                     place,
                     fact->text("function") + "() of step " + std::to_string(record.at.step) +
                         " clipped gradients to " + short_number(most) +
-                        " while the scale of a GradScaler, " + (scale < 1e15 ? with_commas(std::llround(scale)) : short_number(scale)) +
+                        " while the scale of a GradScaler, " +
+                        (scale < 1e15 ? with_commas(std::llround(scale)) : short_number(scale)) +
                         ", multiplied them: once it is divided out, updates are that much smaller",
-                    {"cause: no scaler.unscale_(optimizer) between the backward and the clipping"}},
+                    {Cause{"no scaler.unscale_(optimizer) between the backward and the clipping"}}},
                    record.at};
     }
   return {};
@@ -107,7 +108,7 @@ std::optional<Found> not_waited(const RecordedRun& run) {
                counted(fact->whole("gradients").value_or(0), "gradient") +
                " whose all-reduce the program had begun with async_op=True and not waited for: it "
                "may take the rank's own, or half a sum",
-           {"cause: no wait() on what all_reduce returned, before optimizer.step()"}},
+           {Cause{"no wait() on what all_reduce returned, before optimizer.step()"}}},
           record.at};
     }
   return {};

@@ -53,7 +53,7 @@ Finding finding_of(const AveragedGradients& is, const char* pattern, const char*
           pattern,
           "step " + std::to_string(is.at.step) + ", " + is.at.phase,
           gradients_text(is) + what,
-          {std::move(cause)}};
+          {Cause{std::move(cause)}}};
 }
 
 Finding summed(const AveragedGradients& is) {
@@ -61,7 +61,7 @@ Finding summed(const AveragedGradients& is) {
       is, "sum_not_average",
       " are the sum of those that the ranks computed, and not their average: every value is that "
       "of one process times the number of ranks",
-      std::string("cause: an all-reduce whose result is not divided by the number of ranks, in ") +
+      std::string("an all-reduce whose result is not divided by the number of ranks, in ") +
           (is.is_hooked ? "a hook of a parameter (register_hook)" : "a communication hook") +
           " say: divide it, or reduce with ReduceOp.AVG");
 }
@@ -71,7 +71,7 @@ Finding divided_twice(const AveragedGradients& is) {
       is, "divided_twice",
       " are the average of those that the ranks computed, divided by the number of ranks once "
       "more: every value is that of one process divided by the number of ranks",
-      "cause: a communication hook, or an average by hand, that divides both before the "
+      "a communication hook, or an average by hand, that divides both before the "
       "all-reduce and after it, or divides the result of ReduceOp.AVG: divide once");
 }
 

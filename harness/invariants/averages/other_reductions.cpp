@@ -54,7 +54,7 @@ std::optional<Finding> other_reduction(const AveragedByRank& ranks) {
                    pattern,
                    "step " + std::to_string(is.at.step) + ", " + is.at.phase,
                    gradients_text(is) + what,
-                   {std::move(cause)}};
+                   {Cause{std::move(cause)}}};
   };
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (explains(values, [&](const auto& own) { return own[rank]; }))
@@ -62,19 +62,19 @@ std::optional<Finding> other_reduction(const AveragedByRank& ranks) {
                      " are those of rank " + std::to_string(rank) +
                          " on all ranks, and not the average of those that the ranks computed: "
                          "what the others computed is lost",
-                     "cause: a broadcast of gradients, or one place of what an all_gather "
+                     "a broadcast of gradients, or one place of what an all_gather "
                      "returned, where an all-reduce belongs");
   constexpr const char* kNotTheAverage =
       " of those that the ranks computed, element by element, and not their average";
   if (explains(values, [](const auto& own) { return *std::max_element(own.begin(), own.end()); }))
     return finding("another_reduction", std::string(" are the largest") + kNotTheAverage,
-                   "cause: an all-reduce with ReduceOp.MAX");
+                   "an all-reduce with ReduceOp.MAX");
   if (explains(values, [](const auto& own) { return *std::min_element(own.begin(), own.end()); }))
     return finding("another_reduction", std::string(" are the least") + kNotTheAverage,
-                   "cause: an all-reduce with ReduceOp.MIN, or the median of two");
+                   "an all-reduce with ReduceOp.MIN, or the median of two");
   if (explains(values, median_of))
     return finding("another_reduction", std::string(" are the median") + kNotTheAverage,
-                   "cause: a median of what an all_gather returned: where it is meant, allow it");
+                   "a median of what an all_gather returned: where it is meant, allow it");
   return {};
 }
 
@@ -102,8 +102,8 @@ std::optional<Finding> same_gradients(const std::vector<AveragedByRank>& all) {
                      ", value for value, before each of " + counted(unlike.size(), "average") +
                      " that were looked at: all train on one batch, and the average is what one "
                      "rank computed",
-                 {"cause: batches that are cut from an order of all samples without the rank, or "
-                  "samples that are drawn from one seed"}};
+                 {Cause{"batches that are cut from an order of all samples without the rank, or "
+                        "samples that are drawn from one seed"}}};
 }
 
 }  // namespace lockstep::recorded

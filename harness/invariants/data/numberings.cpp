@@ -49,8 +49,8 @@ std::optional<Finding> other_numbering(const PassRow& row) {
         "'" + one_line(name) + "' of the dataset in " + row.place() +
             " holds the same on all ranks, in other orders: the number of a sample, or of "
             "a class, means another one on another rank",
-        {"cause: a list or a dict that is made from a set, from os.listdir or glob, or "
-         "shuffled by each rank: sort it, or shuffle it with one seed"}};
+        {Cause{"a list or a dict that is made from a set, from os.listdir or glob, or "
+               "shuffled by each rank: sort it, or shuffle it with one seed"}}};
   }
   return {};
 }

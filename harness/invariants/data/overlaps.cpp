@@ -128,16 +128,16 @@ std::optional<Finding> shared_samples(const PassRow& row) {
       const auto expected = known[b] * static_cast<double>(samples[a].size());  // were all shared
       const auto part = static_cast<double>(shared) / expected;
       if (shared < kSharedLeast || 2 * part * static_cast<double>(samples.size()) < 1) continue;
-      return Finding{"",
-                     "shared_samples",
-                     row.place(),
-                     row.place() + ": " + ranks_text({static_cast<int>(a), static_cast<int>(b)}) +
-                         " were handed " + counted(shared, "sample") + " in common, of " +
-                         counted(samples[a].size(), "sample") + " that are known of rank " +
-                         std::to_string(a) +
-                         ": what each rank lists or streams is no part of its own",
-                     {"cause: files or shards that each rank shuffles on its own before it takes "
-                      "its part, or that nothing splits: shuffle with one seed, then split"}};
+      return Finding{
+          "",
+          "shared_samples",
+          row.place(),
+          row.place() + ": " + ranks_text({static_cast<int>(a), static_cast<int>(b)}) +
+              " were handed " + counted(shared, "sample") + " in common, of " +
+              counted(samples[a].size(), "sample") + " that are known of rank " +
+              std::to_string(a) + ": what each rank lists or streams is no part of its own",
+          {Cause{"files or shards that each rank shuffles on its own before it takes "
+                 "its part, or that nothing splits: shuffle with one seed, then split"}}};
     }
   return {};
 }

@@ -46,8 +46,8 @@ Details uneven_batches(const RecordedRun& run) {
     for (const auto& pass : row.by_rank)
       by_rank.push_back(counted(pass.batch_count(), "batch", "batches") +
                         (pass.is_whole() ? "" : " so far"));
-    return {"cause: ranks get unlike numbers of batches in " + row.place() + ": " +
-                values_text(by_rank) + settings_text(row),
+    return {Cause{"ranks get unlike numbers of batches in " + row.place() + ": " +
+                  values_text(by_rank) + settings_text(row)},
             "a rank that has none left continues alone. The cure: parts of one length, and one "
             "batch_size and drop_last, on all ranks, as many batches as the rank with fewest has, "
             "or model.join() around the loop"};

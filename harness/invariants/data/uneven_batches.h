@@ -6,7 +6,7 @@
 
 namespace lockstep::recorded {
 
-// "cause: ..." and the cure, of the first pass that ended on one rank after fewer batches than
+// The cause and the cure, of the first pass that ended on one rank after fewer batches than
 // another rank got in it; nothing where none did, or where a join is there for that.
 Details uneven_batches(const RecordedRun& run);
 

@@ -81,16 +81,16 @@ std::optional<Finding> evaluated_by_some(const RecordedRun& run) {
   }
   if (!alone || !any_without) return {};
   const auto& pass = *found;
-  return Finding{"",
-                 "evaluation_not_reduced",
-                 rank_text(*alone),
-                 rank_text(*alone) + " evaluates on its own part of a dataset, " +
-                     counted(pass.indices.size(), "sample") + " of " +
-                     std::to_string(pass.length()) +
-                     ", which a sampler splits over the ranks, and other ranks do not evaluate: "
-                     "the others' samples count in no metric",
-                 {"cause: a DistributedSampler in the loader with which one rank evaluates: let it "
-                  "draw all samples, or let all ranks evaluate and reduce what they counted"}};
+  return Finding{
+      "",
+      "evaluation_not_reduced",
+      rank_text(*alone),
+      rank_text(*alone) + " evaluates on its own part of a dataset, " +
+          counted(pass.indices.size(), "sample") + " of " + std::to_string(pass.length()) +
+          ", which a sampler splits over the ranks, and other ranks do not evaluate: "
+          "the others' samples count in no metric",
+      {Cause{"a DistributedSampler in the loader with which one rank evaluates: let it "
+             "draw all samples, or let all ranks evaluate and reduce what they counted"}}};
 }
 
 }  // namespace

@@ -101,9 +101,9 @@ std::optional<std::pair<Finding, Moment>> clipped_by_part(const RecordedRun& run
             "each rank updates a part of " + row.of + ", and before the update of step " +
                 std::to_string(row.at.step) +
                 " its gradients were multiplied by another factor on each: " + values_text(texts),
-            {"cause: each rank clips by the norm of its own part: clip by the norm of all, with "
-             "the method of the model that is divided (clip_grad_norm_ of "
-             "FullyShardedDataParallel), or before any part is chosen"}},
+            {Cause{"each rank clips by the norm of its own part: clip by the norm of all, with "
+                   "the method of the model that is divided (clip_grad_norm_ of "
+                   "FullyShardedDataParallel), or before any part is chosen"}}},
         row.at};
   }
   return {};

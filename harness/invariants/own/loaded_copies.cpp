@@ -14,7 +14,7 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
   std::map<std::string, std::vector<int>> loads;
   for (const auto& record : rank.records)
     if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("copy ") && fact->values.value("loaded", false))
+        fact && fact->name.starts_with("copy ") && fact->truth("loaded"))
       loads[fact->text("kind")].push_back(record.at.step);
   return loads;
 }
@@ -26,17 +26,19 @@ Findings loaded_at_other_steps(const RecordedRun& run) {
   Findings remarks;
   for (const auto& [kind, first] : loads_of(run.ranks.front())) {
     std::vector<std::string> texts;
+    bool are_alike = true;
     size_t least = first.size();
     for (const auto& rank : run.ranks) {
       const auto loads = loads_of(rank);
       const auto found = loads.find(kind);
       std::vector<std::string> steps;
+      are_alike = are_alike && found != loads.end() && found->second == first;
       if (found != loads.end())
         for (const int step : found->second) steps.push_back(std::to_string(step));
       least = std::min(least, steps.size());
       texts.push_back("steps " + excerpt(joined(steps, ", ")));
     }
-    if (least < kLoadsLeast || all_alike(texts)) continue;  // One rank may keep the best ones.
+    if (least < kLoadsLeast || are_alike) continue;  // One rank may keep the best ones.
     remarks.push_back({"", "loaded_at_other_steps", "the whole run",
                        "the ranks load values into a " + kind +
                            " that nothing trains at other steps each: " + values_text(texts) +

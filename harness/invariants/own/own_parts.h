@@ -8,8 +8,9 @@
 
 namespace lockstep::recorded {
 
-// True if the ranks' optimizers have unlike parameters of no model that a recorder knows, and each
-// rank is in every step the source of at least as many elements as it updates.
+// True if the ranks' optimizers have unlike parameters of no model that a recorder knows, which
+// never become the same, and each rank in every step reduces at least as many elements as it
+// updates, and is the source of as many.
 bool updates_own_parts(const RecordedRun& run);
 
 // Names, of a run with such optimizers, a rank which sends less than it updates.
@@ -19,10 +20,14 @@ Details unsent_parts(const RecordedRun& run);
 // the next forward gives all ranks what they had before.
 class LostUpdates {
  public:
-  // `before` has the ranks' parameters before this update, `forward` those in the forward after it.
-  void look(const Row& update, const std::vector<const Digests*>& before, const Row& forward);
+  explicit LostUpdates(const RecordedRun& run) : run_(run) {}
 
-  // Where a tensor lost each of two updates or more, and others kept theirs.
+  // `before` has the ranks' parameters before this update, or none, `forward` those in the forward
+  // after it.
+  void look(const Row& update, std::vector<const Digests*> before, const Row& forward);
+
+  // Where a tensor lost each of two updates or more, others kept theirs, and a rank sends less than
+  // it alone updates: else the program may have put the values back, as a clamp does.
   std::optional<Finding> finding() const;
   const Moment& at() const { return at_; }
 
@@ -31,6 +36,8 @@ class LostUpdates {
     std::string of, name;
     auto operator<=>(const Lost&) const = default;
   };
+  const RecordedRun& run_;
+  bool sends_less_ = false;
   std::map<Lost, size_t> lost_;
   std::set<Lost> kept_;
   Moment at_;  // of the first lost one

@@ -29,35 +29,41 @@ bool began_unlike(const RecordedRun& run) {
   });
 }
 
+// From the first update on: those of a schedule by each rank's own loss are alike then.
 bool has_unlike_settings(const RecordedRun& run) {
   const auto first = updates_by_optimizer(run.ranks.front());
   for (const auto& rank : run.ranks)
     for (const auto& [name, updates] : updates_by_optimizer(rank)) {
       const auto found = first.find(name);
-      for (size_t at = 0; found != first.end() && at < updates.size() && at < found->second.size();
-           ++at)
-        if (settings_of(*updates[at].optimizer) != settings_of(*found->second[at].optimizer))
-          return true;
+      if (found != first.end() && !updates.empty() && !found->second.empty() &&
+          settings_of(*updates.front().optimizer) != settings_of(*found->second.front().optimizer))
+        return true;
     }
   return false;
 }
 
-// The ranks whose whole parameters another rank has between two updates, which had others before.
-std::set<size_t> ranks_copied(const RecordedRun& run) {
+// The ranks whose whole parameters another rank has between two updates, which had others before;
+// with `some_keep_theirs` at moments alone at which the ranks have more than one model.
+std::set<size_t> ranks_copied(const RecordedRun& run, bool some_keep_theirs) {
   std::set<size_t> copied;
   std::map<std::string, std::vector<const Digests*>> last;  // by optimizer
   for (const auto& row : rows_of(run, "parameters")) {
     if (!row.of.starts_with("optimizer ")) continue;
     auto& before = last[row.of];
     before.resize(run.ranks.size(), nullptr);
-    if (row.at.phase == "forward")
+    auto after = before;
+    for (size_t rank = 0; rank < after.size(); ++rank)
+      if (row.by_rank[rank]) after[rank] = row.by_rank[rank];
+    const bool one_model = std::all_of(after.begin(), after.end(), [&](const Digests* is) {
+      return hold_the_same(is, after.front());
+    });
+    if (row.at.phase == "forward" && !(some_keep_theirs && one_model))
       for (size_t rank = 0; rank < before.size(); ++rank)
         for (size_t other = 0; other < before.size(); ++other)
           if (hold_the_same(row.by_rank[rank], before[other]) &&
               !hold_the_same(before[rank], before[other]))
             copied.insert(other);
-    for (size_t rank = 0; rank < before.size(); ++rank)
-      if (row.by_rank[rank]) before[rank] = row.by_rank[rank];
+    before = std::move(after);
   }
   return copied;
 }
@@ -68,9 +74,10 @@ bool trains_a_population(const RecordedRun& run) {
   constexpr size_t kCopiedLeast = 2;
   const bool any_wrapped = std::any_of(run.ranks.begin(), run.ranks.end(),
                                        [](const Rank& rank) { return wraps_a_model(rank); });
-  return run.ranks.size() > 1 && !any_wrapped && updates_by_own_gradients(run) &&
-         (began_unlike(run) || has_unlike_settings(run)) &&
-         ranks_copied(run).size() >= kCopiedLeast;
+  if (run.ranks.size() == 1 || any_wrapped || !updates_by_own_gradients(run)) return false;
+  const bool are_known_apart = has_unlike_settings(run);
+  return (are_known_apart || began_unlike(run)) &&
+         ranks_copied(run, /*some_keep_theirs=*/!are_known_apart).size() >= kCopiedLeast;
 }
 
 }  // namespace lockstep::recorded

@@ -5,10 +5,11 @@
 
 namespace lockstep::recorded {
 
-// True for population-based training: each rank updates by its own gradients a model that began
-// unlike the others', or with other settings, and now and then another rank's whole model takes its
-// place. The models that do so are those of two ranks at least: where all take one rank's, or ranks
-// that train alike take the best, what others trained is lost.
+// True for population-based training: each rank updates a model by its own gradients, and now and
+// then another rank's whole model takes its place. The models that do so are those of two ranks at
+// least: where all take one rank's, what others trained is lost. Ranks whose settings are alike
+// from the first update must have begun unlike, and never all have one model: with two ranks
+// nothing tells them from ranks that take turns at a broadcast in place of an average.
 bool trains_a_population(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -89,7 +89,7 @@ std::optional<Finding> restarted(const RecordedRun& run) {
                            " has dropout, and the random generator was in one state as each of " +
                            counted(begins.steps.size(), "step") +
                            " began: every step drops the same units",
-                       {"cause: a seed that is set within the loop: set it once, before"}};
+                       {Cause{"a seed that is set within the loop: set it once, before"}}};
   }
   return {};
 }

@@ -84,28 +84,28 @@ Findings seeded_by_themselves(const RecordedRun& run) {
                               " in its worker processes, which draw from them, began ";
     if (passes > 0 && std::all_of(by_rank.begin(), by_rank.end(),
                                   [&](const auto& is) { return is == by_rank.front(); }))
-      remarks.push_back({"",
-                         "workers_seeded_alike",
-                         loader,
-                         which + "with the same states on all ranks in " +
-                             counted(passes, "pass", "passes") +
-                             ": all ranks draw the same augmentations",
-                         {"cause: a worker_init_fn that seeds by the worker's number alone, say: "
-                          "let the seed be torch.initial_seed() % 2**32, which differs over ranks "
-                          "that have seeds of their own, or add the rank"}});
+      remarks.push_back(
+          {"",
+           "workers_seeded_alike",
+           loader,
+           which + "with the same states on all ranks in " + counted(passes, "pass", "passes") +
+               ": all ranks draw the same augmentations",
+           {Cause{"a worker_init_fn that seeds by the worker's number alone, say: "
+                  "let the seed be torch.initial_seed() % 2**32, which differs over ranks "
+                  "that have seeds of their own, or add the rank"}}});
     const auto repeats = [](const Begun& begun) {
       return begun.size() > 1 && std::set<std::string>(begun.begin(), begun.end()).size() == 1;
     };
     if (std::all_of(by_rank.begin(), by_rank.end(), repeats))
-      remarks.push_back({"",
-                         "workers_restarted",
-                         loader,
-                         which + "with the same states in each of " +
-                             counted(passes, "pass", "passes") +
-                             ": every epoch draws the same augmentations",
-                         {"cause: a worker_init_fn that seeds by numbers that stay the same: let "
-                          "the seed be torch.initial_seed() % 2**32, which PyTorch draws anew for "
-                          "each pass"}});
+      remarks.push_back(
+          {"",
+           "workers_restarted",
+           loader,
+           which + "with the same states in each of " + counted(passes, "pass", "passes") +
+               ": every epoch draws the same augmentations",
+           {Cause{"a worker_init_fn that seeds by numbers that stay the same: let "
+                  "the seed be torch.initial_seed() % 2**32, which PyTorch draws anew for "
+                  "each pass"}}});
   }
   return remarks;
 }

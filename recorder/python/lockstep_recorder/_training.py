@@ -77,7 +77,7 @@ class Training(Passes):
             self.record.digests(name, "parameters", strangers)
         for model in self.live_models():
             parameters = model.parameters() if model.wrapped_by == "watched" and model.recorded is not None else []
-            if parameters and not (model.recorded.are_of(parameters) and model.held == self.held(parameters)):
+            if parameters and self.record.is_due(parameters) and not (model.recorded.are_of(parameters) and model.held == self.held(parameters)):
                 self.record.at("forward")
                 self.record_parameters(model)
         if not self.updates[name]:

@@ -49,6 +49,18 @@ def evolve_a_population(rank, name):
                 dist.broadcast(p.data, best)
 
 
+def take_turns_at_sending(rank, name):
+    """Where an average was meant, one rank sends its model, another in each step; or all do, and the last one wins."""
+    torch.manual_seed(rank)
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, CLASSES))
+    optimizer = sgd(model)
+    for number, (x, y) in enumerate(batches()):
+        update(model, optimizer, x, y)
+        for sender in range(2) if name == "all_send" else (number % 2,):
+            for p in model.parameters():
+                dist.broadcast(p.data, sender)
+
+
 def divide_updates(rank, name):
     """Each rank updates every other tensor and sends it, as ZeRO does."""
     net = layers()
@@ -56,14 +68,20 @@ def divide_updates(rank, name):
         net = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, WIDTH, bias=False))
     is_wrapped = "wrapped" in name
     model = DistributedDataParallel(net) if is_wrapped else lockstep_recorder.watch(net) if "watched" in name else net
+    bound = nn.Parameter(torch.zeros(()))  # Of a value that is clamped, at its bound from the beginning.
+    if name.endswith("at_a_bound"):
+        net.register_parameter("bound", bound)
     own = {p: number % 2 for number, p in enumerate(net.parameters())}
     optimizer = torch.optim.Adam([p for p, owner in own.items() if owner == rank], 1e-2)
     for x, y in batches():
         net.zero_grad()
         cross_entropy(model(x), y).backward()
-        if not is_wrapped:
+        if bound.grad is None:
+            bound.grad = torch.ones(())
+        if not is_wrapped and not name.endswith("own_gradients"):
             average_by_hand(net)
         optimizer.step()
+        bound.data.clamp_(min=0)
         for number, (p, owner) in enumerate(own.items()):
             dist.broadcast(p.data, 1 - owner if "by_another" in name and number == 1 else owner)
 
@@ -110,7 +128,9 @@ def learn_from_a_target(rank, name):
 
 PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_a_population", "best_of_alike"),
             divide_updates: ("parts", "alike_parts", "watched_parts", "wrapped_parts", "parts_by_another", "watched_parts_by_another",
-                             "wrapped_parts_by_another"),
+                             "wrapped_parts_by_another", "watched_parts_at_a_bound", "parts_of_own_gradients",
+                             "watched_parts_of_own_gradients"),
+            take_turns_at_sending: ("turns", "all_send"),
             take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
             draw_subsets: ("subsets_of_one_order", "subsets_of_own_orders"), learn_from_a_target: ("target", "target_of_other_steps")}
 

@@ -15,6 +15,7 @@ CLEAN = ("joined_divided", "subsets_of_one_order", "target")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "watched_parts": ("parameters.are_the_same", "equal_before_the_forward"),
+    "watched_parts_at_a_bound": ("parameters.are_the_same", "equal_before_the_forward"),
     "wrapped_parts": ("parameters.are_the_same", "equal_before_the_forward"),
     "target_of_other_steps": ("parameters.are_the_same", "loaded_at_other_steps"),
 }
@@ -25,6 +26,10 @@ MISTAKES = {
     "parts_by_another": ("parameters.are_the_same", "other_shape", "rank 1 updates 19 elements and is the source of 11"),
     "watched_parts_by_another": ("parameters.are_the_same", "update_lost", "some ranks update 0.bias of model 0"),
     "wrapped_parts_by_another": ("parameters.are_the_same", "update_lost", "some ranks update 0.bias of model 0"),
+    "parts_of_own_gradients": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+    "watched_parts_of_own_gradients": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+    "turns": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+    "all_send": ("forward.runs_through_the_wrapper", "nobody_averaged"),
     "gradients_of_rank_0": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
     "subsets_of_own_orders": ("data.is_partitioned", "overlapping_draws", "its SubsetRandomSampler does not know the ranks"),
 }

@@ -31,5 +31,14 @@ TEST(FindingsFile, OfAnEarlierVersionTheTextIsRead) {
   EXPECT_EQ(text_of(read), finding["text"]);
 }
 
+TEST(FindingsFile, ACauseIsReadAsOneAndSaidOnce) {
+  auto result = samples::failing();
+  result.worst.findings.at(0).details.push_back(Cause{"rank 1 has 9 batches"});
+  const auto run = samples::run_of({result});
+  const auto read = first_finding(run_json(run));
+  EXPECT_EQ(read, run.results.at(0).worst.findings.at(0));
+  EXPECT_TRUE(text_of(read).ends_with("\ncause: rank 1 has 9 batches")) << text_of(read);
+}
+
 }  // namespace
 }  // namespace lockstep::reports
