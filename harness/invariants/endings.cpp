@@ -182,18 +182,16 @@ Details known_cause(const Rank& rank) {
   if (has("modified by an inplace operation")) {
     for (const auto& event : rank.history.events)
       if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "ddp_buffers")
-        return {
-            Cause{"a second forward of " + changed_buffers(rank) +
-                  ", in place, which the graph of the first one had saved: one forward for both "
-                  "batches, or broadcast_buffers=False"}};
+        return {Cause{"a second forward of " + changed_buffers(rank) +
+                      ", in place, which the graph of the first one had saved: one forward for "
+                      "both batches, or broadcast_buffers=False"}};
     return {
-        Cause{"the program itself changed in place what the graph had saved; no buffers were "
-              "broadcast"}};
+        Cause{"the program itself changed what the graph had saved; no buffers were broadcast"}};
   }
   if (left_a_reduction_unfinished(rank))
     if (auto replaced = replaced_after_wrapping(rank, ""); !replaced.empty()) return replaced;
-  const auto cause = usual_cause_of_exception(why);
-  return cause.empty() ? Details() : Details{Cause{cause}};
+  if (auto cause = usual_cause_of_exception(why); !cause.empty()) return {Cause{std::move(cause)}};
+  return {};
 }
 
 }  // namespace
