@@ -2,7 +2,7 @@
 """Measures the tree by mutants that nobody chose: draws them by a seed, and sees which scenario or unit test catches each.
 
 usage: auto.py [--files GLOB,...] [--changed A..B] [--tests REGEX] [--no-scenarios] [--seed N] [--count N] [--tree FOLDER]
-               [--revision COMMIT] [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE]
+               [--revision COMMIT] [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE] [--known PAGE]
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
 that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
@@ -12,7 +12,8 @@ by the unit tests that reach it: those of ddp/ and train/, or of the programs wh
 tests alone play, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
 that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
 What takes longest is the first build of the clone: FOLDER may be a copy of a built tree, mounted where it was built, whose
-uncommitted changes are lost. automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught.
+uncommitted changes are lost. automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught, but for
+those that PAGE lists.
 """
 
 import argparse
@@ -211,6 +212,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/auto.json")
     parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--known", type=pathlib.Path)
     arguments = parser.parse_args()
     tree = Tree(arguments.tree, arguments.jobs, arguments.preset, False, arguments.cases, arguments.revision)
     files = files_of(tree.folder, arguments.files.split(","), arguments.changed)
@@ -254,7 +256,8 @@ def main():
         page.automatic = faults.automatic(rows, arguments.seed)
         page.write(arguments.page, len(mutant.load_all()))
     tree.restore()
-    return 1 if any(faults.survives(row) for row in rows) else 0
+    listed = arguments.known.read_text() if arguments.known else ""
+    return 1 if any(faults.survives(row) and not faults.is_listed(row, listed) for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -40,6 +40,16 @@ def survives(row):
     return not row["caught_by"] and not row["is_equivalent"]
 
 
+def cells_of(row):
+    """A survivor's row of a page, but for its line and for what reaches it."""
+    return f"| {row['operator']} | `{cell(row['before'])}` | `{cell(row['after'])}` |"
+
+
+def is_listed(row, page):
+    """Whether the text of a page lists this survivor, on whatever line of its file."""
+    return any(line.startswith(f"| `{row['file']}:") and cells_of(row) in line for line in page.splitlines())
+
+
 def is_caught_by_scenario(row):
     return bool(row["caught_by"]) and row["as"] != "unit test"
 
@@ -58,8 +68,8 @@ def scores(rows):
 
 def automatic(rows, seed):
     """The section of the mutants that auto.py drew: those that survive first."""
-    left = "".join(f"| `{row['file']}:{row['line']}` | {row['operator']} | `{cell(row['before'])}` | `{cell(row['after'])}` | "
-                   f"{'yes' if row['is_reached'] else 'no'} |\n" for row in rows if survives(row))
+    left = "".join(f"| `{row['file']}:{row['line']}` {cells_of(row)} {'yes' if row['is_reached'] else 'no'} |\n"
+                   for row in rows if survives(row))
     same = sum(row["is_equivalent"] for row in rows)
     return (f"{DRAWN}\n`tests/mutants/auto.py --seed {seed}` drew {len(rows)} that compile, of which {same} change nothing "
             "(`tests/mutants/automatic/equivalent.toml` says why).\nThe *survivors*, and whether a scenario reaches each:\n\n"

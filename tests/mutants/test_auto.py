@@ -220,6 +220,9 @@ class Listed(unittest.TestCase):
             self.assertLess(path.read_text().index("ddp/a.cpp:4"), path.read_text().index(faults.WRITTEN))
         self.assertNotIn("a.cpp:5", page.automatic)
         self.assertIn("| all | 3 | 1 | 1 | 1 |", page.automatic)
+        self.assertTrue(faults.is_listed(self.row(line=40), page.automatic), "on another line")
+        for other in ({"file": "ddp/b.cpp"}, {"after": "a > b"}, {"operator": "statement dropped"}):
+            self.assertFalse(faults.is_listed(self.row(**other), page.automatic))
 
 
 if __name__ == "__main__":
