@@ -93,8 +93,7 @@ std::string beliefs_text(const Known& known) {
   for (const auto& belief : known.beliefs) {
     lines.push_back({belief.name, belief.lesson});
     lines.push_back({"", "true when " + short_form(belief.condition)});
-    lines.push_back(
-        {"", belief.proof.empty() ? "shown alone" : "proved by run " + belief.proof});
+    lines.push_back({"", belief.proof.empty() ? "shown alone" : "proved by run " + belief.proof});
   }
   return joined(reports::in_columns(lines), "\n") + "\n";
 }

@@ -12,8 +12,8 @@ struct Bench {
   Counter heard;
   std::atomic<bool> interrupted = false;
 
-  Run run(std::vector<Job> jobs, FakeTier::HistoryOf play, CampaignOptions options = {}, int lanes = 1,
-          std::vector<Canary> canaries = {}) {
+  Run run(std::vector<Job> jobs, FakeTier::HistoryOf play, CampaignOptions options = {},
+          int lanes = 1, std::vector<Canary> canaries = {}) {
     Run out;
     auto tiers = toys::lanes(lanes, play);
     Campaign(std::move(jobs), std::move(canaries), options, tiers, kept, heard)
