@@ -186,8 +186,9 @@ bool search(const Known& known, const std::string& text) {
   for (const auto& is : recorded::symptoms())
     if (holds_all(joined({std::string(is.words), std::string(is.answer)}, " "), words))
       found.emplace_back(std::string(is.about), std::string(is.answer));
+  const auto* explained = find_word(text);
   for (const auto& entry : glossary())
-    if (&entry != find_word(text) && holds_all(entry.word, words))
+    if (&entry != explained && holds_all(entry.word, words))
       found.emplace_back(entry.word + " (a word)", entry.means);
   for (const auto& [name, claim] : found) print(name + "\n    " + claim + "\n", kColumns);
   return !found.empty();

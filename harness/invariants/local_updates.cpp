@@ -67,11 +67,32 @@ bool is_copied(const Row& row, const std::vector<const Digests*>& before) {
 
 }  // namespace
 
+bool takes_own_gradients(const RecordedRun& run) {
+  bool any = false;
+  for (const auto& row : rows_of(run, "gradients")) {
+    if (!row.is_whole() || !row.of.starts_with("optimizer ")) continue;
+    if (!difference_in(row, "")) return false;
+    any = true;
+  }
+  return any;
+}
+
+void keep_latest(const Row& row, std::vector<const Digests*>& by_rank) {
+  by_rank.resize(row.by_rank.size(), nullptr);
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    if (row.by_rank[rank]) by_rank[rank] = row.by_rank[rank];
+}
+
 bool hold_the_same(const Digests* a, const Digests* b) {
   return a && b &&
          std::equal(a->values.begin(), a->values.end(), b->values.begin(), b->values.end(),
                     [](const Digest& x, const Digest& y) { return x.bits == y.bits; }) &&
          (a->list == b->list || *a->list == *b->list);
+}
+
+bool all_hold_the_same(const std::vector<const Digests*>& by_rank) {
+  return std::all_of(by_rank.begin(), by_rank.end(),
+                     [&](const Digests* is) { return hold_the_same(is, by_rank.front()); });
 }
 
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
@@ -86,9 +107,7 @@ std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   for (const auto& row : rows) {
     auto& held = last[row.of];
     const auto before = held;
-    held.resize(row.by_rank.size(), nullptr);
-    for (size_t rank = 0; rank < held.size(); ++rank)
-      if (row.by_rank[rank]) held[rank] = row.by_rank[rank];
+    keep_latest(row, held);
     if (row.at.phase == "update" && differs(row) && own.contains({row.of, row.at.step}))
       differing.try_emplace(row.of, row.at);
     if (row.at.phase == "update" || differs(row) || is_copied(row, before)) continue;

@@ -12,7 +12,14 @@ namespace lockstep::recorded {
 // the parameters are the same on all ranks, by no update.
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run);
 
+// True if the gradients of every update, of what no wrapper has, differ between the ranks.
+bool takes_own_gradients(const RecordedRun& run);
+
+// Puts what the ranks have in the row in the place of what they had; the others keep theirs.
+void keep_latest(const Row& row, std::vector<const Digests*>& by_rank);
+
 // True if both are there, and have the same values of the same tensors.
 bool hold_the_same(const Digests* a, const Digests* b);
+bool all_hold_the_same(const std::vector<const Digests*>& by_rank);
 
 }  // namespace lockstep::recorded

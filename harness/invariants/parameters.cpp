@@ -72,9 +72,7 @@ class Replicas {
     const auto& row = rows_[at];
     auto& last = last_[row.of];
     const auto before = last;
-    last.resize(row.by_rank.size(), nullptr);
-    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
-      if (row.by_rank[rank]) last[rank] = row.by_rank[rank];
+    keep_latest(row, last);
     compared_ += row.is_whole() && has_comparison(row) ? 1 : 0;
     auto finding = row.at.phase == "forward" || is_frozen_
                        ? difference_in_forward(row, before, last)

@@ -24,12 +24,13 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
 Findings loaded_at_other_steps(const RecordedRun& run) {
   constexpr size_t kLoadsLeast = 2;
   Findings remarks;
-  for (const auto& [kind, first] : loads_of(run.ranks.front())) {
+  std::vector<std::map<std::string, std::vector<int>>> all;
+  for (const auto& rank : run.ranks) all.push_back(loads_of(rank));
+  for (const auto& [kind, first] : all.front()) {
     std::vector<std::string> texts;
     bool are_alike = true;
     size_t least = first.size();
-    for (const auto& rank : run.ranks) {
-      const auto loads = loads_of(rank);
+    for (const auto& loads : all) {
       const auto found = loads.find(kind);
       std::vector<std::string> steps;
       are_alike = are_alike && found != loads.end() && found->second == first;

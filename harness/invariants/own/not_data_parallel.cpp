@@ -1,5 +1,6 @@
 #include "harness/invariants/own/not_data_parallel.h"
 
+#include "harness/invariants/local_updates.h"
 #include "harness/invariants/own/own_parts.h"
 #include "harness/invariants/own/populations.h"
 #include "harness/invariants/unwrapped.h"
@@ -81,17 +82,6 @@ bool take_the_same_batches(const RecordedRun& run) {
              (pass.batches.empty() || pass.batches.front().print == first.batches.front().print);
     });
   });
-}
-
-// True if the gradients of every update, of what no wrapper has, differ between the ranks.
-bool takes_own_gradients(const RecordedRun& run) {
-  bool any = false;
-  for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || !row.of.starts_with("optimizer ")) continue;
-    if (!difference_in(row, "")) return false;
-    any = true;
-  }
-  return any;
 }
 
 // True if no tensor that is not zero is the same on all ranks.

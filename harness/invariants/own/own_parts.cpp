@@ -70,13 +70,8 @@ bool become_the_same(const RecordedRun& run) {
   for (const auto& row : rows_of(run, "parameters")) {
     if (!row.of.starts_with("optimizer ")) continue;
     auto& held = last[row.of];
-    held.resize(row.by_rank.size(), nullptr);
-    for (size_t rank = 0; rank < held.size(); ++rank)
-      if (row.by_rank[rank]) held[rank] = row.by_rank[rank];
-    if (row.at.phase == "forward" && std::all_of(held.begin(), held.end(), [&](const Digests* is) {
-          return hold_the_same(is, held.front());
-        }))
-      return true;
+    keep_latest(row, held);
+    if (row.at.phase == "forward" && all_hold_the_same(held)) return true;
   }
   return false;
 }
@@ -168,8 +163,8 @@ void LostUpdates::look(const Row& update, std::vector<const Digests*> before, co
       ++lost_[key];
     }
   }
-  for (size_t rank = 0; rank < alone.size(); ++rank)
-    if (sent_in(run_.ranks[rank], update.at.step) < alone[rank]) sends_less_ = true;
+  for (size_t rank = 0; rank < alone.size() && !sends_less_; ++rank)
+    sends_less_ = alone[rank] > 0 && sent_in(run_.ranks[rank], update.at.step) < alone[rank];
 }
 
 std::optional<Finding> LostUpdates::finding() const {

@@ -12,16 +12,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-bool updates_by_own_gradients(const RecordedRun& run) {
-  bool any = false;
-  for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || !row.of.starts_with("optimizer ")) continue;
-    if (!difference_in(row, "")) return false;
-    any = true;
-  }
-  return any;
-}
-
 bool began_unlike(const RecordedRun& run) {
   const auto rows = rows_of(run, "parameters");
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) {
@@ -50,14 +40,10 @@ std::set<size_t> ranks_copied(const RecordedRun& run, bool some_keep_theirs) {
   for (const auto& row : rows_of(run, "parameters")) {
     if (!row.of.starts_with("optimizer ")) continue;
     auto& before = last[row.of];
-    before.resize(run.ranks.size(), nullptr);
+    before.resize(row.by_rank.size(), nullptr);
     auto after = before;
-    for (size_t rank = 0; rank < after.size(); ++rank)
-      if (row.by_rank[rank]) after[rank] = row.by_rank[rank];
-    const bool one_model = std::all_of(after.begin(), after.end(), [&](const Digests* is) {
-      return hold_the_same(is, after.front());
-    });
-    if (row.at.phase == "forward" && !(some_keep_theirs && one_model))
+    keep_latest(row, after);
+    if (row.at.phase == "forward" && !(some_keep_theirs && all_hold_the_same(after)))
       for (size_t rank = 0; rank < before.size(); ++rank)
         for (size_t other = 0; other < before.size(); ++other)
           if (hold_the_same(row.by_rank[rank], before[other]) &&
@@ -74,7 +60,7 @@ bool trains_a_population(const RecordedRun& run) {
   constexpr size_t kCopiedLeast = 2;
   const bool any_wrapped = std::any_of(run.ranks.begin(), run.ranks.end(),
                                        [](const Rank& rank) { return wraps_a_model(rank); });
-  if (run.ranks.size() == 1 || any_wrapped || !updates_by_own_gradients(run)) return false;
+  if (run.ranks.size() == 1 || any_wrapped || !takes_own_gradients(run)) return false;
   const bool are_known_apart = has_unlike_settings(run);
   return (are_known_apart || began_unlike(run)) &&
          ranks_copied(run, /*some_keep_theirs=*/!are_known_apart).size() >= kCopiedLeast;
