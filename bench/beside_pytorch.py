@@ -13,7 +13,7 @@ of a program's life. Our side does more: it records the gradients and judges eve
 asserts nothing. With --subject pytorch our tiers wrap the network in PyTorch's own DistributedDataParallel, as
 PyTorch's harnesses do; without it, in ours.
 
-Any Python starts it; ./lockstep setup --peer makes the one that plays PyTorch's side. Exit 77: it has
+Any Python starts it; ./lockstep setup --peer makes the one that runs PyTorch's side. Exit 77: it has
 not been made; 2: bench_worlds has not been built, or what is called does not work.
 """
 
@@ -60,7 +60,7 @@ def errors_kept():
             os.close(real)
 
 
-def play_tier(program, tier, cases):
+def run_tier(program, tier, cases):
     """The result of a turn of bench_worlds: see run_one_tier in bench/worlds.cpp. `program` is it, with its subject."""
     program, subject = program
     command = [program, "--tier", tier, "--cases", str(cases), "--subject", subject]
@@ -70,25 +70,25 @@ def play_tier(program, tier, cases):
     return json.loads(done.stdout)
 
 
-def compare(pair, program, rounds, play):
+def compare(pair, program, rounds, run):
     """[(the tier's cases a second, the harness's)], a round each."""
     rates = []
     for _ in range(rounds):
-        ours = play_tier(program, pair.tier, pair.tier_cases)["cases_per_second"]
+        ours = run_tier(program, pair.tier, pair.tier_cases)["cases_per_second"]
         with errors_kept():
-            rates.append((ours, pair.harness_cases / play(pair.harness, pair.harness_cases)))
+            rates.append((ours, pair.harness_cases / run(pair.harness, pair.harness_cases)))
     return rates
 
 
-def compare_classes(pair, program, rounds, play_class):
+def compare_classes(pair, program, rounds, run_class):
     """As compare() does, with all that has to be made for the cases."""
     rates = []
     for _ in range(rounds):
         start = time.perf_counter()
-        play_tier(program, pair.tier, pair.tier_cases)
+        run_tier(program, pair.tier, pair.tier_cases)
         ours = pair.tier_cases / (time.perf_counter() - start)
         with errors_kept():
-            rates.append((ours, pair.harness_cases / play_class(pair.harness_cases)))
+            rates.append((ours, pair.harness_cases / run_class(pair.harness_cases)))
     return rates
 
 
@@ -106,8 +106,8 @@ def measure(arguments, program):
     with errors_kept():
         import pytorch_harnesses as harnesses  # Takes seconds, and only this Python can.
         error = harnesses.mend_threads()
-        harnesses.play("MultiProcContinuousTest", 1)  # makes its world
-    libtorch = play_tier(program, "sim", 1)["libtorch"]
+        harnesses.run("MultiProcContinuousTest", 1)  # makes its world
+    libtorch = run_tier(program, "sim", 1)["libtorch"]
     print(f"subject {arguments.subject}; medians of {arguments.rounds} alternating rounds, world {harnesses.WORLD}, one case at a time; "
           f"{len(os.sched_getaffinity(0))} cores · LibTorch {libtorch} · PyTorch {harnesses.torch.__version__} · "
           f"Python {platform.python_version()}")
@@ -117,11 +117,11 @@ def measure(arguments, program):
         for pair in PAIRS:
             if arguments.cases:
                 pair = pair._replace(tier_cases=arguments.cases, harness_cases=arguments.cases)
-            print(line(pair, compare(pair, program, arguments.rounds, harnesses.play)), flush=True)
+            print(line(pair, compare(pair, program, arguments.rounds, harnesses.run)), flush=True)
         pair = WHOLE_CLASS
         if arguments.cases:
             pair = pair._replace(tier_cases=arguments.cases, harness_cases=arguments.cases)
-        rates = compare_classes(pair, program, arguments.rounds, harnesses.play_class)
+        rates = compare_classes(pair, program, arguments.rounds, harnesses.run_class)
         print(line(pair, rates, ", a whole class from nothing"))
     finally:
         with errors_kept():

@@ -7,10 +7,10 @@ Both are started by `lockstep launch`, with one thread a rank, over Gloo on loop
 They take turns, and every other round backwards, since what a machine does next door changes by the second.
 Speed is that of the last epoch, as the programs print it; processor time and the largest rank's memory are those
 of the whole program, with imports and, in ours alone, evaluation. A ratio is the median of the rounds' ratios,
-ours to Python's, with the least and the greatest behind it. Ours plays once with batch normalisation over each
+ours to Python's, with the least and the greatest behind it. Ours runs once with batch normalisation over each
 rank's own images, as Python's does, whose SyncBatchNorm does not run on the CPU, and once with SyncBatchNorm.
 
-Any Python starts it. Exit 77: ./lockstep setup --peer has not made the one that plays PyTorch's side; 2: our side
+Any Python starts it. Exit 77: ./lockstep setup --peer has not made the one that runs PyTorch's side; 2: our side
 has not been built (ninja -C BUILD lockstep examples), or a program failed.
 """
 
@@ -41,7 +41,7 @@ def command_of(way, build, data, epochs):
 WAYS = ["ours", "ours, SyncBatchNorm", "python"]
 
 
-def play(way, ranks, build, data, epochs):
+def run(way, ranks, build, data, epochs):
     """A Turn of this way."""
     launch = [build / "cli" / "lockstep", "launch", "-n", str(ranks), "--", *command_of(way, build, data, epochs)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -79,7 +79,7 @@ def measure(arguments, data):
         turns = {way: [] for way in WAYS}
         for number in range(arguments.rounds):
             for way in WAYS if number % 2 == 0 else reversed(WAYS):
-                turns[way].append(play(way, ranks, arguments.build, data, arguments.epochs))
+                turns[way].append(run(way, ranks, arguments.build, data, arguments.epochs))
         for line in lines(ranks, turns):
             print(line, flush=True)
 

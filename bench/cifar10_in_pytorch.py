@@ -2,7 +2,7 @@
 
 usage: cifar10_in_pytorch.py --data FOLDER --epochs N --batch N
 
-A rank of a world that a launcher has started; only the Python of .venv-peer can play it. Batch normalisation is each
+A rank of a world that a launcher has started; only the Python of .venv-peer can run it. Batch normalisation is each
 rank's own: PyTorch's SyncBatchNorm does not run on the CPU.
 """
 

@@ -30,7 +30,7 @@ a rank sends in a step, TCP's own included, as the loopback device counts them.
 --cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
 
-Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side, or LOCKSTEP_PYTHON names it;
+Any Python starts it. ./lockstep setup --peer makes the one that runs PyTorch's side, or LOCKSTEP_PYTHON names it;
 without one that side is left out. Exit 2: bench_ddp_step has not been built (./lockstep build), or a rank failed.
 """
 
@@ -83,7 +83,7 @@ def bytes_on_loopback():
 
 
 class World:
-    """Processes that play turns together."""
+    """Processes that run turns together."""
 
     def __init__(self, size, command, environment=None):
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-bench-")
@@ -113,7 +113,7 @@ class World:
             raise RuntimeError(f"a rank ended with {rank.wait()}: {' '.join(map(str, rank.args))}")
         return json.loads(line)
 
-    def play(self, way, model, steps):
+    def run(self, way, model, steps):
         """The average of the ranks' answers, and the bytes that one sent, where nothing else uses the loopback device."""
         before = bytes_on_loopback()
         for rank in self.ranks:
@@ -125,7 +125,7 @@ class World:
 
 
 class Sides:
-    """The ways there are to play, by language; Python's where it can be had."""
+    """The ways there are to run, by language; Python's where it can be had."""
 
     def __init__(self, build, cured, device="cpu", hooks=False):
         self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
@@ -152,7 +152,7 @@ def overheads(worlds, ways, model, rounds, steps):
     for number in range(rounds):
         answers = {}
         for side, way in turns if number % 2 == 0 else reversed(turns):
-            answers[side, way] = worlds[side, way].play(way, model, steps)
+            answers[side, way] = worlds[side, way].run(way, model, steps)
         for clock in CLOCKS:
             for side, way in turns:
                 without = answers[side, "none"][clock]
@@ -191,7 +191,7 @@ def peaks(sides, model, steps):
     for side, ways in sides.ways.items():
         for way in ways:
             with sides.start(side, {}) as world:
-                peak = world.play(way, model, steps)["peak_bytes"]
+                peak = world.run(way, model, steps)["peak_bytes"]
             if way == "none":
                 bare[side] = peak
             else:
@@ -215,7 +215,7 @@ def text_of_bytes(worlds, ways, model, steps):
     """Two turns that differ in their number of steps alone: what they differ in, a step sends."""
     sent = {}
     for way in ways[1:]:
-        few, many = (worlds["cpp", way].play(way, model, count)["bytes"] for count in (steps, 3 * steps))
+        few, many = (worlds["cpp", way].run(way, model, count)["bytes"] for count in (steps, 3 * steps))
         sent[way] = (many - few) / (2 * steps)
     return "  sent by a rank in a step: " + ", ".join(
         f"{NAMES[way]} {sent[way] / 1e6:.3f} MB ({sent[way] / sent['lockstep']:.2f} x)" for way in sent)

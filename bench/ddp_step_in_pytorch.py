@@ -2,7 +2,7 @@
 
 usage: ddp_step_in_pytorch.py RANK FILE cpu|cuda
 
-Only the Python of .venv-peer can play it.
+Only the Python of .venv-peer can run it.
 """
 
 import json
@@ -76,7 +76,7 @@ def seconds_of_a_step(step, steps, device):
     return (time.perf_counter() - first) / steps
 
 
-def play(way, kind, steps, device):
+def run(way, kind, steps, device):
     width, make = KINDS[kind]
     torch.manual_seed(1)
     model = make().to(device)
@@ -118,7 +118,7 @@ def main():
                             world_size=size, **on_gpu)
     for line in sys.stdin:
         way, kind, steps = line.split()
-        tell(play(way, kind, int(steps), device))
+        tell(run(way, kind, int(steps), device))
     dist.destroy_process_group()
 
 

@@ -59,7 +59,7 @@ def end_ours(tier):
 
 
 def theirs(name):
-    return lambda cases: harnesses.play(name, cases)
+    return lambda cases: harnesses.run(name, cases)
 
 
 def kept(start, run, end):
@@ -94,7 +94,7 @@ CONTENDERS = {  # The measure, and the number of tests in a round.
     "DistributedTest's way": (forked(as_deepspeed), 1),
     "mp.spawn": (forked(spawned), 1),
     "cold": (forked(ours("cold")), 10),
-    "MultiProcContinuousTest": (kept(lambda: harnesses.play("MultiProcContinuousTest", 1), theirs("MultiProcContinuousTest"), harnesses.end_class), 300),
+    "MultiProcContinuousTest": (kept(lambda: harnesses.run("MultiProcContinuousTest", 1), theirs("MultiProcContinuousTest"), harnesses.end_class), 300),
     "MultiThreadedTestCase": (forked(theirs("MultiThreadedTestCase")), 100),
     "warm": (kept_ours("warm"), 300),
     "sim": (kept_ours("sim"), 300),

@@ -75,7 +75,7 @@ HARNESSES = {"MultiProcessTestCase": Processes, "MultiProcContinuousTest": KeptP
              "MultiThreadedTestCase": Threads}
 
 
-def play(harness, cases):
+def run(harness, cases):
     """The seconds that cases take one after another; raises RuntimeError unless all pass."""
     start = time.perf_counter()
     for _ in range(cases):
@@ -90,14 +90,14 @@ def play(harness, cases):
 def end_class():
     """Ends the processes that MultiProcContinuousTest keeps; the next case makes others."""
     KeptProcesses.tearDownClass()
-    KeptProcesses._processes_spawned = False  # What unittest never needs: no class is played twice.
+    KeptProcesses._processes_spawned = False  # What unittest never needs: no class is run twice.
 
 
-def play_class(cases):
-    """As play() of MultiProcContinuousTest, from before its processes are made until they have ended."""
+def run_class(cases):
+    """As run() of MultiProcContinuousTest, from before its processes are made until they have ended."""
     end_class()
     start = time.perf_counter()
-    play("MultiProcContinuousTest", cases)
+    run("MultiProcContinuousTest", cases)
     end_class()
     return time.perf_counter() - start
 
@@ -111,13 +111,13 @@ def mend_threads():
     errors = []
     threading.excepthook = lambda died: errors.append(f"{died.exc_type.__name__}: {died.exc_value}")
     try:
-        play("MultiThreadedTestCase", 1)
+        run("MultiThreadedTestCase", 1)
         if not errors:
             return ""
         error = errors[0]
         ThreadLocalWorld.comms = []
         errors.clear()
-        play("MultiThreadedTestCase", 1)
+        run("MultiThreadedTestCase", 1)
     finally:
         threading.excepthook = threading.__excepthook__
     if errors:

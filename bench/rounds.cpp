@@ -26,7 +26,7 @@ double seconds_for(Tier& tier, const Setting& setting, const Scenario& scenario,
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < cases; ++i) {
     const Case c = scenario.parse(Json{{"world", {{"size", size}}}});
-    const auto history = tier.play(scenario, c, setting, {.time_limit = std::chrono::seconds(60)});
+    const auto history = tier.run(scenario, c, setting, {.time_limit = std::chrono::seconds(60)});
     const auto verdict = judge(scenario, c, history);
     if (verdict.kind == Verdict::Kind::pass) continue;
     std::fprintf(stderr, "%s\n", verdict.findings.front().diagnosis.c_str());

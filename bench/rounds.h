@@ -12,7 +12,7 @@ namespace lockstep::bench {
 std::pair<int, int> rounds_and_cases(int argc, char** argv, const char* name, int rounds,
                                      int cases);
 
-// Plays `cases` worlds of `size` one after another, judges each, and ends the program unless all
+// Runs `cases` worlds of `size` one after another, judges each, and ends the program unless all
 // pass.
 double seconds_for(Tier& tier, const Setting& setting, const Scenario& scenario, int size,
                    int cases);

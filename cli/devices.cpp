@@ -12,8 +12,7 @@ std::set<int> world_sizes(const std::vector<Job>& jobs, const std::string& backe
   for (const auto& job : jobs) {
     if (job.setting.backend != backend) continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
-      if (job.shard.plays(static_cast<int64_t>(index) + 1))
-        sizes.insert(job.cases.world_size(index));
+      if (job.shard.has(static_cast<int64_t>(index) + 1)) sizes.insert(job.cases.world_size(index));
   }
   return sizes;
 }

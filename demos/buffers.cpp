@@ -3,7 +3,7 @@
 // four ways: DDP with broadcast_buffers on, off, with SyncBatchNorm, and DataParallel in one
 // process.
 //
-// DataParallel has no class in LibTorch for tensors on the CPU, so each rank plays it by hand: the
+// DataParallel has no class in LibTorch for tensors on the CPU, so each rank does it by hand: the
 // first replica is the module, whose buffers survive, and the others are copies for one forward.
 #include "demos/buffers.h"
 

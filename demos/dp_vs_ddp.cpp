@@ -2,7 +2,7 @@
 // each moves in a step, where the loss is computed, and whose buffer survives.
 //
 // The model multiplies four weights by the input and counts the samples in a buffer; sample i is i
-// + 1, four times. DataParallel has no class in LibTorch for tensors on the CPU, so rank 0 plays it
+// + 1, four times. DataParallel has no class in LibTorch for tensors on the CPU, so rank 0 does it
 // by hand: every tensor that would travel to or from another device is copied, and counted.
 #include "demos/make.h"
 #include "harness/base/text.h"

@@ -55,16 +55,16 @@ History history_in(const std::vector<std::span<std::byte>>& journals) {
   return History(std::move(ranks));
 }
 
-Json report_on(const sim::SimReport& played, const History& history) {
+Json report_on(const sim::SimReport& run, const History& history) {
   Json ranks = Json::array();
   for (size_t rank = 0; rank < history.ranks().size(); ++rank) {
     const auto& ending = history.ranks()[rank].ending;
     ranks.push_back(
-        {{"ending", name_of(ending.kind)}, {"why", ending.why}, {"left", played.left[rank]}});
+        {{"ending", name_of(ending.kind)}, {"why", ending.why}, {"left", run.left[rank]}});
   }
   const auto apart = first_divergence_point(history);
   return {{"ranks", ranks},
-          {"is_usable", !played.has_frozen_ranks},
+          {"is_usable", !run.has_frozen_ranks},
           {"diverges", apart ? apart->text : ""},
           {"ladder", reports::lines_of(ladder(history))}};
 }
@@ -79,15 +79,15 @@ Json simulated(const WorldSpec& spec, void* body) {
   // Frozen ranks go on referring to theirs.
   auto journals = std::make_unique<Journals>(spec.size);
   auto running = std::make_unique<std::atomic<int>>(-1);
-  const auto played = sim::play_simulated({.rank_threads = *threads,
-                                           .assignment = assignment,
-                                           .journals = journals->all,
-                                           .scratch = {},
-                                           .refuses_threads = true,
-                                           .running = *running,
-                                           .redirect = [](int) {}});
-  auto report = report_on(played, history_in(journals->all));
-  if (played.has_frozen_ranks) {
+  const auto run = sim::run_simulated({.rank_threads = *threads,
+                                       .assignment = assignment,
+                                       .journals = journals->all,
+                                       .scratch = {},
+                                       .refuses_threads = true,
+                                       .running = *running,
+                                       .redirect = [](int) {}});
+  auto report = report_on(run, history_in(journals->all));
+  if (run.has_frozen_ranks) {
     journals.release();
     running.release();
   }

@@ -148,9 +148,9 @@ std::string shrunk_text(const Shrunk& shrunk) {
   return "smallest case " + std::string(is_smallest ? "" : "so far ") + "(" + steps + "; " +
          counted(shrunk.runs, "case") + " tried on " + shrunk.tier + " in " + seconds(shrunk.took) +
          " s" +
-         (shrunk.played == 0 ? ""
-                             : "; it fails " + std::to_string(shrunk.failed) + " of " +
-                                   std::to_string(shrunk.played) + " times") +
+         (shrunk.smallest_runs == 0 ? ""
+                                    : "; it fails " + std::to_string(shrunk.failed) + " of " +
+                                          std::to_string(shrunk.smallest_runs) + " times") +
          (is_smallest                              ? ""
           : shrunk.end == Shrunk::End::interrupted ? "; interrupted: replay --shrink continues"
                                                    : "; replay --shrink continues") +

@@ -59,18 +59,18 @@ std::string shares_text(const Run& run) {
 }
 
 std::string pairs_text(const Run& run) {
-  std::map<std::string, const Planned*> lists;
-  for (const auto& planned : run.plan)
-    if (planned.pairs.all > 0) lists.emplace(planned.scenario, &planned);
+  std::map<std::string, const JobSummary*> lists;
+  for (const auto& summary : run.jobs)
+    if (summary.pairs.all > 0) lists.emplace(summary.scenario, &summary);
   PairCoverage sum;
-  const Planned* least = nullptr;
+  const JobSummary* least = nullptr;
   const auto share = [](const PairCoverage& pairs) {
     return static_cast<double>(pairs.covered) / static_cast<double>(pairs.all);
   };
-  for (const auto& [scenario, planned] : lists) {
-    sum.covered += planned->pairs.covered;
-    sum.all += planned->pairs.all;
-    if (!least || share(planned->pairs) < share(least->pairs)) least = planned;
+  for (const auto& [scenario, summary] : lists) {
+    sum.covered += summary->pairs.covered;
+    sum.all += summary->pairs.all;
+    if (!least || share(summary->pairs) < share(least->pairs)) least = summary;
   }
   const auto text = [](const PairCoverage& pairs) {
     return with_commas(pairs.covered) + " of " + with_commas(pairs.all);
@@ -90,7 +90,7 @@ Json json_of(const std::vector<RequiredShare>& shares) {
 }
 
 Json json_of(const ScheduleCounts& counts) {
-  return {{"played", counts.schedules},
+  return {{"run", counts.schedules},
           {"cases", counts.cases},
           {"complete", counts.complete},
           {"decisions_min", counts.decisions_min}};
@@ -108,7 +108,7 @@ std::vector<RequiredShare> required_shares_at(const At& at) {
 }
 
 ScheduleCounts schedules_at(const At& at) {
-  ScheduleCounts counts{.schedules = at["played"].whole(1, kMost),
+  ScheduleCounts counts{.schedules = at["run"].whole(1, kMost),
                         .cases = at["cases"].whole(1, kMost),
                         .complete = at["complete"].whole(0, kMost),
                         .decisions_min = at["decisions_min"].number(0)};

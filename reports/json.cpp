@@ -59,22 +59,27 @@ Json shrunk_json(const Shrunk& shrunk) {
                      {"value", note.value},
                      {"any", note.any},
                      {"passes", one_line(note.passes)}});
-  return {{"drawn", shrunk.drawn},      {"drawn_unlike_default", shrunk.drawn_unlike_default},
-          {"steps", shrunk.steps},      {"runs", shrunk.runs},
-          {"tier", shrunk.tier},        {"seconds", in_seconds(shrunk.took)},
-          {"end", name_of(shrunk.end)}, {"failed", shrunk.failed},
-          {"played", shrunk.played},    {"notes", notes}};
+  return {{"drawn", shrunk.drawn},
+          {"drawn_unlike_default", shrunk.drawn_unlike_default},
+          {"steps", shrunk.steps},
+          {"runs", shrunk.runs},
+          {"tier", shrunk.tier},
+          {"seconds", in_seconds(shrunk.took)},
+          {"end", name_of(shrunk.end)},
+          {"failed", shrunk.failed},
+          {"smallest_runs", shrunk.smallest_runs},
+          {"notes", notes}};
 }
 
 Json failure_json(const Failure& failure) {
-  Json plays = Json::array();
-  for (const auto kind : failure.plays) plays.push_back(name_of(kind));
+  Json runs = Json::array();
+  for (const auto kind : failure.runs) runs.push_back(name_of(kind));
   Json json{{"number", failure.number},
             {"of", failure.of},
             {"hash", hash_of(failure.c)},
             {"case", failure.c.value},
             {"unlike_default", failure.unlike_default},
-            {"plays", plays},
+            {"runs", runs},
             {"case_file", failure.case_file.string()},
             {"logs", failure.logs.string()},
             {"tail_rank", failure.tail_rank},
@@ -115,14 +120,14 @@ Json groups_json(const std::vector<CaseGroup>& groups) {
   return all;
 }
 
-Json plan_json(const std::vector<Planned>& plan) {
+Json jobs_json(const std::vector<JobSummary>& jobs) {
   Json all = Json::array();
-  for (const auto& planned : plan) {
-    all.push_back(setting_json(planned.scenario, planned.setting));
-    all.back()["exactness"] = planned.exactness;
-    all.back()["cases"] = planned.cases;
-    all.back()["hash"] = planned.hash;
-    if (planned.pairs.all > 0) all.back()["pairs"] = json_of(planned.pairs);
+  for (const auto& summary : jobs) {
+    all.push_back(setting_json(summary.scenario, summary.setting));
+    all.back()["exactness"] = summary.exactness;
+    all.back()["cases"] = summary.cases;
+    all.back()["hash"] = summary.hash;
+    if (summary.pairs.all > 0) all.back()["pairs"] = json_of(summary.pairs);
   }
   return all;
 }
@@ -195,7 +200,7 @@ Json run_json(const Run& run) {
   json["canary"] = name_of(run.canary);
   if (!run.blind.empty()) json["blind"] = run.blind;
   json["seconds"] = in_seconds(run.took);
-  json["plan"] = plan_json(run.plan);
+  json["jobs"] = jobs_json(run.jobs);
   json["results"] = Json::array();
   for (const auto& result : run.results) json["results"].push_back(result_json(result, run));
   json["not_finished"] = Json::array();

@@ -166,7 +166,7 @@ void add_output(pugi::xml_node test, const Result& result) {
 }
 
 void add_canary(pugi::xml_node root, const Run& run) {
-  if (run.canary == Run::Canary::not_played) return;
+  if (run.canary == Run::Canary::not_run) return;
   auto test = test_case(suite(root, "canary"), "canary", "a_scenario_that_must_fail_does", {});
   if (run.canary == Run::Canary::passed)
     outcome(test, "failure", "failures", "canary", blind_text(run), "");

@@ -73,9 +73,9 @@ const Result* result_of(const Run& run, const std::string& scenario, const Setti
 
 std::vector<std::string> scenarios_of(const Run& run) {
   std::vector<std::string> names;
-  for (const auto& planned : run.plan)
-    if (std::find(names.begin(), names.end(), planned.scenario) == names.end())
-      names.push_back(planned.scenario);
+  for (const auto& summary : run.jobs)
+    if (std::find(names.begin(), names.end(), summary.scenario) == names.end())
+      names.push_back(summary.scenario);
   return names;
 }
 

@@ -20,7 +20,7 @@ namespace lockstep::reports {
 namespace {
 
 constexpr int64_t kCasesMost = 100'000'000;
-constexpr size_t kPlanMost = 10'000, kSharedDevicesMost = 1'000, kBlindMost = 1'000;
+constexpr size_t kJobsMost = 10'000, kSharedDevicesMost = 1'000, kBlindMost = 1'000;
 
 Verdict::Kind verdict_kind(const At& at) {
   using Kind = Verdict::Kind;
@@ -95,8 +95,8 @@ Shrunk shrunk_of(const At& at) {
                 .took = at["seconds"].time(),
                 .end = at["end"].one_of({End::smallest, End::time, End::runs, End::interrupted}),
                 .failed = at["failed"].number(0),
-                .played = at["played"].number(0)};
-  if (shrunk.failed > shrunk.played) at["failed"].wrong("is more than 'played'");
+                .smallest_runs = at["smallest_runs"].number(0)};
+  if (shrunk.failed > shrunk.smallest_runs) at["failed"].wrong("is more than 'smallest_runs'");
   for (const auto& note : at["notes"].elements())
     shrunk.notes.push_back({.path = note["path"].line(),
                             .value = note["value"].json(),
@@ -117,7 +117,7 @@ Failure failure_of(const At& at, const std::string& scenario) {
   failure.of = at["of"].number(1, kCasesMost);
   failure.number = at["number"].number(1, failure.of);
   failure.archived = at.has("archived") && at["archived"].truth();
-  for (const auto& play : at["plays"].elements()) failure.plays.push_back(verdict_kind(play));
+  for (const auto& run : at["runs"].elements()) failure.runs.push_back(verdict_kind(run));
   failure.case_file = at["case_file"].text();
   failure.logs = at["logs"].text();
   failure.tail_rank = at["tail_rank"].number(0);
@@ -142,16 +142,16 @@ Result::Found found_of(const At& at, const std::string& scenario) {
   return found;
 }
 
-const Planned* planned_for(const Run& run, const Result& result) {
-  for (const auto& planned : run.plan)
-    if (planned.scenario == result.scenario && planned.setting == result.setting) return &planned;
+const JobSummary* summary_for(const Run& run, const Result& result) {
+  for (const auto& summary : run.jobs)
+    if (summary.scenario == result.scenario && summary.setting == result.setting) return &summary;
   return nullptr;
 }
 
 // A range of cases belongs to one shard only if that shard is the only one.
 bool covers(const RunShard& shard, const NumberSet& numbers) {
   return std::all_of(numbers.ranges().begin(), numbers.ranges().end(), [&](const auto& range) {
-    return shard.plays(range.first) && (shard.of == 1 || range.first == range.last);
+    return shard.has(range.first) && (shard.of == 1 || range.first == range.last);
   });
 }
 
@@ -197,9 +197,9 @@ Result result_of(const At& at, const Run& run) {
   if (at.has("required_shares")) result.required_shares = required_shares_at(at["required_shares"]);
   if (at.has("schedules")) result.schedules = schedules_at(at["schedules"]);
   check_sharing(at, result, run);
-  const auto* planned = planned_for(run, result);
-  if (!planned) at.wrong("is not in the plan");
-  result.groups = groups_of(at["groups"], planned->cases, run.shard);
+  const auto* summary = summary_for(run, result);
+  if (!summary) at.wrong("is not among the jobs");
+  result.groups = groups_of(at["groups"], summary->cases, run.shard);
   if (at.has("remarks")) result.remarks = findings_of(at["remarks"]);
   if (at.has("failure")) result.failure = failure_of(at["failure"], result.scenario);
   if (at.has("others"))
@@ -224,7 +224,7 @@ SlowCase slow_of(const At& at) {
           .took = at["seconds"].time()};
 }
 
-Planned planned_of(const At& at) {
+JobSummary job_summary(const At& at) {
   return {.scenario = at["scenario"].line(),
           .exactness = at["exactness"].line(),
           .setting = setting_of(at),
@@ -257,7 +257,7 @@ Run run_of(const Json& json, const std::string& file) {
           .shard = shard_at(at["shard"]),
           .kept_going = at.has("kept_going") && at["kept_going"].truth(),
           .canary = at["canary"].one_of(
-              {Canary::not_played, Canary::failed, Canary::passed, Canary::inconclusive}),
+              {Canary::not_run, Canary::failed, Canary::passed, Canary::inconclusive}),
           .interrupted = at["interrupted"].truth(),
           .took = at["seconds"].time(),
           .folder = at["folder"].text(),
@@ -267,13 +267,13 @@ Run run_of(const Json& json, const std::string& file) {
   run.missing_shards = missing_shards_at(at["shards_missing"]);
   if (at.has("blind"))
     for (const auto& one : at_most(kBlindMost, at["blind"])) run.blind.push_back(one.line());
-  for (const auto& one : at_most(kPlanMost, at["plan"])) run.plan.push_back(planned_of(one));
-  for (const auto& planned : run.plan)
-    if (std::find(run.settings.begin(), run.settings.end(), planned.setting) == run.settings.end())
-      run.settings.push_back(planned.setting);
-  for (const auto& one : at_most(run.plan.size(), at["results"]))
+  for (const auto& one : at_most(kJobsMost, at["jobs"])) run.jobs.push_back(job_summary(one));
+  for (const auto& summary : run.jobs)
+    if (std::find(run.settings.begin(), run.settings.end(), summary.setting) == run.settings.end())
+      run.settings.push_back(summary.setting);
+  for (const auto& one : at_most(run.jobs.size(), at["results"]))
     run.results.push_back(result_of(one, run));
-  for (const auto& one : at_most(run.plan.size(), at["not_finished"]))
+  for (const auto& one : at_most(run.jobs.size(), at["not_finished"]))
     run.not_finished.push_back({one["scenario"].line(), setting_of(one), one["reason"].line()});
   if (at.has("slowest"))
     for (const auto& one : at_most(kSlowestMost, at["slowest"]))

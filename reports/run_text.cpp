@@ -71,7 +71,7 @@ std::string verdict_text(const Run& run) {
   if (any([](const Result& result) { return is_failure(result.kind); })) return "failed";
   if (!run.missing_shards.empty()) return "shards are missing";
   if (any(is_reported) || run.canary == Run::Canary::inconclusive) return "inconclusive";
-  if (run.shard && is_empty(run)) return "nothing to play in this shard";
+  if (run.shard && is_empty(run)) return "nothing to run in this shard";
   return any([](const Result& result) { return result.kind == Result::Kind::pass; })
              ? "all held"
              : "all skipped";
@@ -139,7 +139,7 @@ std::string remarks(const Run& run) {
             (run.missing_shards.size() == 1 ? " is" : " are") +
             " missing: what would have come to light there is not known\n";
   if (run.shard && is_empty(run))
-    text += "nothing to play: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
+    text += "nothing to run: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
   return text;
 }
 

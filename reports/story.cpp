@@ -22,10 +22,10 @@ void append(std::vector<std::string>& lines, std::vector<std::string> more) {
                std::make_move_iterator(more.end()));
 }
 
-// "played 5 times: pass 3 times, fail, pass".
+// "run 5 times: pass 3 times, fail, pass".
 std::string runs_text(const Failure& failure) {
   std::vector<std::pair<std::string, int64_t>> alike;
-  for (const auto kind : failure.plays) {
+  for (const auto kind : failure.runs) {
     const std::string name(name_of(kind));
     if (alike.empty() || alike.back().first != name) alike.emplace_back(name, 0);
     ++alike.back().second;
@@ -33,7 +33,7 @@ std::string runs_text(const Failure& failure) {
   std::vector<std::string> parts;
   for (const auto& [name, times] : alike)
     parts.push_back(name + (times == 1 ? "" : " " + counted(times, "time")));
-  return "played " + counted(failure.plays.size(), "time") + ": " + joined(parts, ", ");
+  return "run " + counted(failure.runs.size(), "time") + ": " + joined(parts, ", ");
 }
 
 std::string read_command(const Result& result, const std::string& program) {
@@ -76,7 +76,7 @@ std::vector<std::string> where_to_go_on(const Result& result, const std::string&
 
 std::vector<std::string> archived_line(const Result& result) {
   if (!result.failure || !result.failure->archived) return {};
-  return labelled("archived", {"it failed in an earlier run, so this run plays it first"});
+  return labelled("archived", {"it failed in an earlier run, so it runs first"});
 }
 
 // "step 1, in forward", or what stands for a place.

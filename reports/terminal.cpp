@@ -81,7 +81,7 @@ std::string without_trailing_spaces(std::string text) {
 
 std::string canary_text(const Run& run, const Style& style) {
   switch (run.canary) {
-    case Run::Canary::not_played:
+    case Run::Canary::not_run:
       return "";
     case Run::Canary::failed:
       return "     canary failed as it must";
@@ -106,9 +106,9 @@ std::string fitted_text(const std::string& text, const Style& style) {
 
 Columns columns_for(const Run& run) {
   Columns columns;
-  for (const auto& planned : run.plan) {
-    columns.scenario = std::max(columns.scenario, width(planned.scenario));
-    columns.exactness = std::max(columns.exactness, width(planned.exactness));
+  for (const auto& summary : run.jobs) {
+    columns.scenario = std::max(columns.scenario, width(summary.scenario));
+    columns.exactness = std::max(columns.exactness, width(summary.exactness));
   }
   for (const auto& result : run.results) {
     columns.scenario = std::max(columns.scenario, width(result.scenario));

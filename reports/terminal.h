@@ -10,7 +10,7 @@
 
 namespace lockstep::reports {
 
-// The widths of a result line's columns, by the run's plan: known before the first result.
+// The widths of a result line's columns, by the run's jobs: known before the first result.
 struct Columns {
   size_t scenario = 0, setting = 0, exactness = 0;
 };

@@ -3,7 +3,7 @@
 #include "cli/output/demonstration.h"
 #include "cli/output/guess.h"
 #include "cli/print.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "cli/usage.h"
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
@@ -121,7 +121,7 @@ class Stage {
 
   Demonstration run(const Demo& demo, const std::string& mistake) {
     const auto c = demo.case_of(values_of(flags_.set), mistake);
-    const auto history = lanes_.front()->play(
+    const auto history = lanes_.front()->run(
         demo.scenario, c, setting_,
         {.time_limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
     const auto verdict = judge(demo.judged_with(mistake), c, history);

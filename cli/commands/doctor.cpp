@@ -3,7 +3,7 @@
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/print.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "harness/base/text.h"
 #include "harness/cuda/nccl.h"
 #include "harness/worlds/about.h"

@@ -15,10 +15,10 @@ JudgeCase judge_case_by(const Known& known) {
     const Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
     Tally tally(
         {.scenario = scenario, .setting = setting, .cases = CaseList(std::vector{saved.c})});
-    tally.played(*tally.next(), judge(scenario, saved.c, history));
+    tally.record(*tally.next(), judge(scenario, saved.c, history));
     return {.libtorch = about_torch().version,
             .settings = {setting},
-            .plan = {planned(tally.job())},
+            .jobs = {summary_of(tally.job())},
             .results = {tally.result()}};
   };
 }

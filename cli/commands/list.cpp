@@ -3,7 +3,7 @@
 #include "cli/known.h"
 #include "cli/output/report_files.h"
 #include "cli/print.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "cli/run/selection.h"
 #include "harness/base/characters.h"
 #include "harness/base/text.h"

@@ -3,7 +3,7 @@
 #include "cli/known.h"
 #include "cli/print.h"
 #include "cli/run/differences.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "cli/run/run_jobs.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
@@ -90,7 +90,7 @@ int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
   const auto command = "./lockstep matrix --subject " + wanted.subjects;
   options.at_end = [&](Run& done) { write_matrix(done, flags.file, command); };
   auto canaries = canaries_of(known, jobs.front().setting, {});
-  return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
+  return run_campaign(known, std::move(alone), std::move(jobs), std::move(canaries), options);
 }
 
 }  // namespace

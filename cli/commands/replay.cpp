@@ -3,7 +3,7 @@
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/print.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
 #include "harness/archive/cut_off.h"
@@ -118,7 +118,7 @@ int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
     options.campaign.shrink =
         shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (flags.until_fail) options.campaign.repeat = kRepeatMost;
-  return play(known, std::move(alone), std::move(jobs), {}, options);
+  return run_campaign(known, std::move(alone), std::move(jobs), {}, options);
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   option("--tier", flags->tier, "TIERS",
          "where ranks live: sim, warm, cold, launched (cold, or where the run was killed)");
   option("--backend", flags->backend, "BACKENDS", "what carries the collectives (gloo)");
-  option("--timeout", campaign.time_limit, "SECONDS", "deadline of one play (30)", time_limit);
+  option("--timeout", campaign.time_limit, "SECONDS", "deadline of one run (30)", time_limit);
   auto* const repeat =
       option("--repeat", campaign.repeat, "N", "run it N times, as long as it passes",
              whole_numbers(1, kRepeatMost));
@@ -153,13 +153,12 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
                     "print it as a program of PyTorch alone, for torchrun, and do not run it");
   options.files.add_to(*command);
   option("--trace", options.history.trace, "FILE",
-         "a trace of its last play, or the first that failed, for Perfetto or Chrome");
+         "a trace of its last run, or the first that failed, for Perfetto or Chrome");
   option("--history", options.history.folder, "FOLDER",
          "what each rank recorded there, as 'judge FOLDER --case FILE' reads it");
   option("--out", options.out, "FOLDER", "where runs are kept");
   add_colour(*command, options.colour);
-  command->add_flag("--tee", campaign.keeps_output,
-                    "print what each rank wrote, once it has played");
+  command->add_flag("--tee", campaign.keeps_output, "print what each rank wrote, once it has run");
   command->add_flag("-v", options.show_rows, "print what every rank recorded");
   command->callback(
       [flags, &known, &alone, &status] { status = replay(*flags, known, std::move(alone)); });

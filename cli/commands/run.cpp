@@ -2,8 +2,8 @@
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/print.h"
-#include "cli/run/plan.h"
-#include "cli/run/play.h"
+#include "cli/run/dry_run.h"
+#include "cli/run/run_campaign.h"
 #include "cli/run/run_jobs.h"
 #include "cli/run/sharding.h"
 #include "cli/shrinking.h"
@@ -27,7 +27,7 @@ struct RunFlags {
   CommandOptions options;
   std::optional<std::chrono::milliseconds> shrink_time;
   std::optional<int> slots, max_fail;
-  bool plan = false, stop_at_first = false, keep_going = false, no_shrink = false;
+  bool dry_run = false, stop_at_first = false, keep_going = false, no_shrink = false;
   int verbose = 0;
 };
 
@@ -86,18 +86,19 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
         shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags.jobs, known, draw);
-  if (flags.plan && text_is_on_stderr()) throw UsageError("--plan and --format exclude each other");
-  if (flags.plan) {
-    print(plan_text(jobs, options.campaign, options.out));
+  if (flags.dry_run && text_is_on_stderr())
+    throw UsageError("--dry-run and --format exclude each other");
+  if (flags.dry_run) {
+    print(dry_run_text(jobs, options.campaign, options.out));
     return kHeld;
   }
   tell_of_cut_off(options.out, known.program);
   // In a setting that this machine can run: elsewhere a canary would fail for lack of a device.
-  const auto played =
+  const auto first =
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
-  auto canaries = played != jobs.end() ? canaries_of(known, played->setting, options.launched)
-                                       : std::vector<Canary>();
-  return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
+  auto canaries = first != jobs.end() ? canaries_of(known, first->setting, options.launched)
+                                      : std::vector<Canary>();
+  return run_campaign(known, std::move(alone), std::move(jobs), std::move(canaries), options);
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--world", jobs.draw.worlds, "SIZES", "numbers of ranks: 2,3,4", worlds_of);
   option("--seed", jobs.seed, "SEED", "the same seed draws the same cases (random)", seed_value);
   option("--shard", jobs.shard, "I/N",
-         "plays every Nth case from the Ith; auto: as Slurm, GitLab or CircleCI says",
+         "runs every Nth case from the Ith; auto: as Slurm, GitLab or CircleCI says",
          [](const std::string&, const std::string& text) { return shard_value(text); });
   option("--cases", jobs.draw.cases, "N", "cases drawn for a scenario (its own number)",
          whole_numbers(1, kCasesMost));
@@ -169,7 +170,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   options.files.add_to(*command);
   option("--trace", options.history.trace, "FILE",
          "a trace of the first case that does not hold, or of the last, for Perfetto or Chrome");
-  command->add_flag("--plan", flags->plan,
+  command->add_flag("--dry-run", flags->dry_run,
                     "print what would run, how many cases and how long they took before; run none");
   option("--out", jobs.out, "FOLDER", "where runs and failures are kept");
   add_colour(*command, options.colour);

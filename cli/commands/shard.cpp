@@ -3,7 +3,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/print.h"
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
 #include "harness/base/text.h"

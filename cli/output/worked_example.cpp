@@ -95,7 +95,7 @@ std::vector<std::string> worked_example(const Known& known, const Scenario& scen
   const auto lanes = forked_lanes(std::move(alone), {scenario}, known.subjects, 1, options);
   use_one_intra_op_thread();
   const auto history =
-      lanes.front()->play(scenario, c, setting, {.time_limit = kDeadlineOfExamples});
+      lanes.front()->run(scenario, c, setting, {.time_limit = kDeadlineOfExamples});
   return example_lines(judge(scenario, c, history), history);
 }
 

@@ -35,9 +35,9 @@ std::string left_text(int64_t done, int64_t all, std::chrono::seconds so_far) {
          " left";
 }
 
-std::string case_text(const Slow& play) {
-  return play.scenario + ", case " + std::to_string(play.number) + " of " +
-         std::to_string(play.of) + (play.play > 1 ? ", play " + std::to_string(play.play) : "");
+std::string case_text(const Slow& slow) {
+  return slow.scenario + ", case " + std::to_string(slow.number) + " of " +
+         std::to_string(slow.of) + (slow.run > 1 ? ", run " + std::to_string(slow.run) : "");
 }
 
 std::string slow_text(const Slow& slow, std::chrono::milliseconds time_limit, const Run& run) {
@@ -49,9 +49,9 @@ std::string slow_text(const Slow& slow, std::chrono::milliseconds time_limit, co
          reports::seconds(time_limit) + " s\n";
 }
 
-std::string running_text(const Slow& play) {
-  return "running: " + case_text(play) + " (" + play.setting.subject + ", " + play.setting.tier +
-         ", " + play.setting.backend + "), for " + reports::seconds(play.so_far) + " s\n";
+std::string running_text(const Slow& slow) {
+  return "running: " + case_text(slow) + " (" + slow.setting.subject + ", " + slow.setting.tier +
+         ", " + slow.setting.backend + "), for " + reports::seconds(slow.so_far) + " s\n";
 }
 
 }  // namespace
@@ -111,17 +111,17 @@ void Live::print_what_runs() {
 
 void Live::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
   if (!turn.is_trial) slow_.ended(turn, options_.now());
-  if (!turn.is_trial && (turn.play == 1 || options_.cases == 0)) ++cases_;
+  if (!turn.is_trial && (turn.run == 1 || options_.cases == 0)) ++cases_;
   if (options_.detail == Detail::verbose)
     print(shown("    " + reports::padded(std::string(name_of(verdict.kind)), 12) + "  " +
                     turn.c.scenario + (turn.is_trial ? "  shrinking case " : "  case ") +
                     std::to_string(turn.number) + " of " + std::to_string(turn.of) +
-                    (turn.play > 1 ? ", play " + std::to_string(turn.play) : "") + "  " +
+                    (turn.run > 1 ? ", run " + std::to_string(turn.run) : "") + "  " +
                     displayed_value(turn.c).dump(),
                 options_.out) +
           "\n");
   if (turn.is_trial) return;
-  if (options_.show_rows && turn.play == 1)
+  if (options_.show_rows && turn.run == 1)
     print(shown(reports::history_text(history), options_.out));
 }
 

@@ -128,7 +128,7 @@ std::vector<Case> archived_for(const Scenario& scenario, const JobFlags& flags) 
   if (!archived.empty())
     print_to_stderr(scenario.name + ": a shard leaves out what is archived in " +
                     (std::filesystem::path(flags.out) / "failures").string() +
-                    "; a run without --shard plays it");
+                    "; a run without --shard runs it");
   return {};
 }
 
@@ -202,8 +202,8 @@ std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOp
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
       const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);
-      const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
-      jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
+      const auto run = few ? cases.a_few(kCasesInProcesses) : cases;
+      jobs.push_back({scenario, setting, why_not.empty() ? run : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
       jobs.back().judges_shares =
           draw.worlds.empty() && draw.set.empty() && !flags.failed && !few && !draw.a_third;

@@ -12,7 +12,7 @@ if(NOT failed EQUAL 0)
 endif()
 file(READ "${json}" json)
 
-# A case that hangs is played again, and made smaller, before its story is told: so many deadlines, and time for the
+# A case that hangs is run again, and made smaller, before its story is told: so many deadlines, and time for the
 # other cases on a busy machine.
 math(EXPR timeout "300 + 4 * ${CASE_TIMEOUT}")
 

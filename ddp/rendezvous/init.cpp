@@ -65,7 +65,7 @@ Launch launch_of(const InitOptions& options) {
 }
 
 // The parts that a rank needs for the rendezvous.
-struct Plan {
+struct ResolvedOptions {
   InitOptions options;
   RankAndSize position;
   RendezvousAddress point;  // if there is no store
@@ -89,25 +89,26 @@ bool expects_other_hosts(const InitOptions& options, const Launch& launch) {
 }
 
 // Reads options and environment, and opens nothing.
-Plan plan_of(const InitOptions& options) {
+ResolvedOptions resolve(const InitOptions& options) {
   check(options);
   const Launch launch = launch_of(options);
-  Plan plan{.options = options, .position = launch.position};
+  ResolvedOptions resolved{.options = options, .position = launch.position};
   const bool is_alone = launch.launcher != Launcher::kTorchrun && launch.position.world_size == 1;
   if (!options.store && is_alone) {
-    plan.options.store = c10::make_intrusive<c10d::HashStore>();
+    resolved.options.store = c10::make_intrusive<c10d::HashStore>();
   } else if (!options.store) {
-    plan.point = rendezvous_address_from_environment(process_environment, launch);
+    resolved.point = rendezvous_address_from_environment(process_environment, launch);
   }
   const auto name = value_in(process_environment, "GLOO_SOCKET_IFNAME");
   const bool is_named = !options.interface_name.empty() || !options.hostname.empty();
-  if (!is_named && name) plan.options.interface_name = *name;
-  plan.point.expects_other_hosts = expects_other_hosts(plan.options, launch);
+  if (!is_named && name) resolved.options.interface_name = *name;
+  resolved.point.expects_other_hosts = expects_other_hosts(resolved.options, launch);
   if (!is_named && !name) {
-    plan.options.hostname =
-        plan.options.store ? "127.0.0.1" : listening_address(launch, plan.point, address_towards);
+    resolved.options.hostname = resolved.options.store
+                                    ? "127.0.0.1"
+                                    : listening_address(launch, resolved.point, address_towards);
   }
-  return plan;
+  return resolved;
 }
 
 // True if the store has been opened, for the error message.
@@ -144,16 +145,16 @@ c10::intrusive_ptr<c10d::Backend> connected_gloo(const c10::intrusive_ptr<c10d::
   }
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
-  const Deadline deadline = deadline_in(plan.timeout());
-  const InitOptions options = plan.options;
-  const RankAndSize position = plan.position;
+c10::intrusive_ptr<c10d::ProcessGroup> meet(const ResolvedOptions& resolved, IsOpen& is_open) {
+  const Deadline deadline = deadline_in(resolved.timeout());
+  const InitOptions options = resolved.options;
+  const RankAndSize position = resolved.position;
   BackendDecision decision = decide_backends(options);
   const bool needs_gloo = decision.wish.cpu == "gloo" || decision.wish.cuda == "gloo";
   std::string validation_error = decision.validation_error;
   const auto device = needs_gloo ? listen(options, validation_error) : nullptr;
   const auto store =
-      options.store ? options.store : open_store(plan.point, position, time_left(deadline));
+      options.store ? options.store : open_store(resolved.point, position, time_left(deadline));
   is_open = true;
   const auto places = rendezvous_in(
       *store, position, time_left(deadline),
@@ -169,9 +170,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
   const auto group = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroup>>();
   const auto left = time_left(deadline);
   connect_in(store, position, left, [=] {
-    const auto gloo =
-        needs_gloo ? connected_gloo(store, position, device, options.threads, plan.timeout(), left)
-                   : nullptr;
+    const auto gloo = needs_gloo ? connected_gloo(store, position, device, options.threads,
+                                                  resolved.timeout(), left)
+                                 : nullptr;
     *group = make_decided_group(store, position, options.timeout.value_or(kNcclTimeout),
                                 time_left(deadline), decision, gpu, gloo);
   });
@@ -179,25 +180,26 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
 }
 
 // c10's own errors are those of a store: all other errors have a message of this library.
-std::string cause_of(const Plan& plan, bool is_open, const std::exception& error) {
+std::string cause_of(const ResolvedOptions& resolved, bool is_open, const std::exception& error) {
   const std::string line = first_line(error);
-  if (!is_open || plan.options.store || dynamic_cast<const c10::Error*>(&error) == nullptr)
+  if (!is_open || resolved.options.store || dynamic_cast<const c10::Error*>(&error) == nullptr)
     return line;
-  return "the store is gone: " + holder_of(plan.point) + " has ended, and says why if it could (" +
-         line + ")";
+  return "the store is gone: " + holder_of(resolved.point) +
+         " has ended, and says why if it could (" + line + ")";
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
-  const Plan plan = plan_of(options);
+  const ResolvedOptions resolved = resolve(options);
   const auto start = std::chrono::steady_clock::now();
   const auto is_open = std::make_shared<IsOpen>(false);
   constexpr std::chrono::seconds kGrace{5};  // longer than stay_until_read() takes
   try {
     return in_time<c10::intrusive_ptr<c10d::ProcessGroup>>(
-        plan.timeout() + kGrace, [plan, is_open] { return meet(plan, *is_open); },
+        resolved.timeout() + kGrace, [resolved, is_open] { return meet(resolved, *is_open); },
         [&] {
           return "the store does not answer any more" +
-                 (plan.options.store ? "" : ": " + holder_of(plan.point) + " may be stopped");
+                 (resolved.options.store ? ""
+                                         : ": " + holder_of(resolved.point) + " may be stopped");
         });
   } catch (const UsageError&) {
     throw;
@@ -205,11 +207,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
     throw;
   } catch (const std::exception& error) {
     const auto waited = std::chrono::steady_clock::now() - start;
-    throw CommunicationError(
-        plan.position.rank,
-        "the rendezvous of " + std::to_string(plan.position.world_size) + " ranks" + plan.place(),
-        -1, std::chrono::duration_cast<std::chrono::milliseconds>(waited),
-        cause_of(plan, *is_open, error));
+    throw CommunicationError(resolved.position.rank,
+                             "the rendezvous of " + std::to_string(resolved.position.world_size) +
+                                 " ranks" + resolved.place(),
+                             -1, std::chrono::duration_cast<std::chrono::milliseconds>(waited),
+                             cause_of(resolved, *is_open, error));
   }
 }
 

@@ -138,7 +138,7 @@ Json event(const char* what, const Turn& turn) {
           {"backend", turn.setting.backend},
           {"number", turn.number},
           {"of", turn.of},
-          {"play", turn.play},
+          {"run", turn.run},
           {"hash", hash_of(turn.c)}};
 }
 

@@ -20,7 +20,7 @@ std::string cure_of_file(const fs::path& file, const FieldError& error) {
     return "move it out of this folder, which is for case files";
   if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) != 0) return "let this user read it";
   if (dynamic_cast<const OtherVersion*>(&error))
-    return "play it with the version that wrote it, or move it elsewhere";
+    return "run it with the version that wrote it, or move it elsewhere";
   return "it was cut or changed: restore it, or delete it";
 }
 
@@ -34,7 +34,7 @@ std::string cure_of_case(const FieldError& error) {
 }
 
 [[noreturn]] void refuse(const std::string& why, const std::string& cure) {
-  throw FieldError(why + "; a run plays archived failures first: " + cure);
+  throw FieldError(why + "; archived failures run first: " + cure);
 }
 
 Case read_archived(const fs::path& file) {
@@ -76,7 +76,7 @@ ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenari
       if (why.empty())
         out.cases.push_back(std::move(c));
       else
-        out.refused.push_back(one_line(file.string()) + " is not played: " + why +
+        out.refused.push_back(one_line(file.string()) + " is not run: " + why +
                               "; it proves nothing: delete it");
     } catch (const FieldError& error) {
       if (!problem) problem = error.what();
@@ -86,7 +86,7 @@ ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenari
   if (!problem) return out;
   refused.erase(refused.begin());
   throw FieldError(*problem + (refused.empty() ? ""
-                                               : "; beside it these cannot be played: " +
+                                               : "; beside it these cannot be run: " +
                                                      excerpt(joined(refused, ", "))));
 }
 

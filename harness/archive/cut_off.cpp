@@ -43,7 +43,7 @@ bool is_running(const fs::path& events) {
 // The part that a line before a run of a case and the line after it have in common.
 std::string key_of(const Json& line) {
   std::string key;
-  for (const char* field : {"scenario", "subject", "tier", "backend", "hash", "number", "play"})
+  for (const char* field : {"scenario", "subject", "tier", "backend", "hash", "number", "run"})
     key += line.at(field).dump() + "\n";
   return key;
 }

@@ -8,9 +8,9 @@ namespace lockstep {
 
 namespace {
 
-std::string name_of(const Planned& planned) {
-  const auto& [subject, tier, backend] = planned.setting;
-  return planned.scenario + " (" + subject + ", " + tier + ", " + backend + ")";
+std::string name_of(const JobSummary& summary) {
+  const auto& [subject, tier, backend] = summary.setting;
+  return summary.scenario + " (" + subject + ", " + tier + ", " + backend + ")";
 }
 
 [[noreturn]] void not_one_campaign(const NamedRun& a, const NamedRun& b, const std::string& why) {
@@ -36,11 +36,11 @@ void check_same_program(const NamedRun& a, const NamedRun& b) {
 
 // The first difference of two plans, both of which hold every case of their campaign.
 void check_same_plan(const NamedRun& a, const NamedRun& b) {
-  for (size_t i = 0; i < std::max(a.run.plan.size(), b.run.plan.size()); ++i) {
-    if (i >= a.run.plan.size() || i >= b.run.plan.size())
+  for (size_t i = 0; i < std::max(a.run.jobs.size(), b.run.jobs.size()); ++i) {
+    if (i >= a.run.jobs.size() || i >= b.run.jobs.size())
       not_one_campaign(a, b,
-                       "only one has " + name_of((i < a.run.plan.size() ? a : b).run.plan[i]));
-    const auto &one = a.run.plan[i], &other = b.run.plan[i];
+                       "only one has " + name_of((i < a.run.jobs.size() ? a : b).run.jobs[i]));
+    const auto &one = a.run.jobs[i], &other = b.run.jobs[i];
     if (one == other) continue;
     const auto name = name_of(one);
     if (name != name_of(other))
@@ -77,29 +77,29 @@ std::vector<int> missing_of(const std::vector<NamedRun>& runs) {
 }
 
 template <class Part>
-const Part* part_of(const std::vector<Part>& parts, const Planned& planned) {
+const Part* part_of(const std::vector<Part>& parts, const JobSummary& summary) {
   for (const auto& part : parts)
-    if (part.scenario == planned.scenario && part.setting == planned.setting) return &part;
+    if (part.scenario == summary.scenario && part.setting == summary.setting) return &part;
   return nullptr;
 }
 
-// The shards' results for one line of their plan.
+// The shards' results of one job.
 struct Parts {
   std::vector<const Result*> results;
   std::vector<const Skip*> not_finished;
 };
 
-Parts parts_of(const std::vector<NamedRun>& runs, const Planned& planned) {
+Parts parts_of(const std::vector<NamedRun>& runs, const JobSummary& summary) {
   Parts parts;
   for (const auto& [name, run] : runs) {
-    const auto* result = part_of(run.results, planned);
-    const auto* skip = part_of(run.not_finished, planned);
+    const auto* result = part_of(run.results, summary);
+    const auto* skip = part_of(run.not_finished, summary);
     if (result) parts.results.push_back(result);
     if (skip) parts.not_finished.push_back(skip);
-    const bool plays = planned.cases == 0 || run.shard->count(planned.cases) > 0;
-    if (plays && !result && !skip)
+    const bool is_due = summary.cases == 0 || run.shard->count(summary.cases) > 0;
+    if (is_due && !result && !skip)
       throw MergeError(name + ": shard " + shard_text(*run.shard) + " has no result for " +
-                       name_of(planned) + ", of which it plays cases");
+                       name_of(summary) + ", of which it runs cases");
   }
   return parts;
 }
@@ -145,7 +145,7 @@ std::vector<Result::Found> others_of(const std::vector<const Result*>& results,
 }
 
 // Shares are those of the whole list: `all_shards` are there.
-Result merged_result(const std::vector<const Result*>& results, const Planned& planned,
+Result merged_result(const std::vector<const Result*>& results, const JobSummary& summary,
                      bool kept_going, bool all_shards) {
   Result out = deciding(results);
   out.others = kept_going ? others_of(results, out) : std::vector<Result::Found>();
@@ -167,24 +167,24 @@ Result merged_result(const std::vector<const Result*>& results, const Planned& p
   out.labels.clear();
   out.signatures.clear();
   count_groups(out);
-  out.exactness = claimed(planned.exactness, out);
+  out.exactness = claimed(summary.exactness, out);
   if (!all_shards) out.required_shares.clear();
   judge_shares(out);
   return out;
 }
 
-void merge_part(const std::vector<NamedRun>& runs, const Planned& planned, Run& out) {
-  const auto parts = parts_of(runs, planned);
+void merge_part(const std::vector<NamedRun>& runs, const JobSummary& summary, Run& out) {
+  const auto parts = parts_of(runs, summary);
   const bool failed = std::any_of(parts.results.begin(), parts.results.end(),
                                   [](const Result* one) { return is_failure(one->kind); });
   if (!parts.not_finished.empty() && !failed) {
     out.not_finished.push_back(*parts.not_finished.front());
   } else if (!parts.results.empty()) {
     out.results.push_back(
-        merged_result(parts.results, planned, out.kept_going, out.missing_shards.empty()));
+        merged_result(parts.results, summary, out.kept_going, out.missing_shards.empty()));
   } else {
     out.not_finished.push_back(
-        {planned.scenario, planned.setting, "the shards with its cases are missing"});
+        {summary.scenario, summary.setting, "the shards with its cases are missing"});
   }
 }
 
@@ -211,15 +211,15 @@ void merge_heads(const std::vector<NamedRun>& runs, Run& out) {
 }
 
 void append_whole_run(const NamedRun& from, const std::vector<NamedRun>& before, Run& out) {
-  for (const auto& planned : from.run.plan)
+  for (const auto& summary : from.run.jobs)
     for (const auto& other : before)
-      if (part_of(other.run.plan, planned))
-        throw MergeError(other.name + " and " + from.name + " both have " + name_of(planned) +
+      if (part_of(other.run.jobs, summary))
+        throw MergeError(other.name + " and " + from.name + " both have " + name_of(summary) +
                          "; only shards of a campaign (run --shard) may have the same");
   const auto append = [](auto& all, const auto& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  append(out.plan, from.run.plan);
+  append(out.jobs, from.run.jobs);
   append(out.results, from.run.results);
   append(out.not_finished, from.run.not_finished);
   append(out.missing_shards, from.run.missing_shards);
@@ -249,9 +249,9 @@ Run merged(std::vector<NamedRun> runs) {
     return a.run.shard->number < b.run.shard->number;
   });
   check_shards(runs);
-  out.plan = runs.front().run.plan;
+  out.jobs = runs.front().run.jobs;
   out.missing_shards = missing_of(runs);
-  for (const auto& planned : out.plan) merge_part(runs, planned, out);
+  for (const auto& summary : out.jobs) merge_part(runs, summary, out);
   return out;
 }
 

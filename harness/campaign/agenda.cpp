@@ -77,7 +77,7 @@ std::optional<Task> Agenda::find_job_to_end() {
   for (auto& job : jobs_) {
     if (job.stage != JobRun::Stage::runs || may_grow(job)) continue;
     const bool waited = options_.draws_on && !hand_out_ && job.evidence.empty();
-    if (waited && job.tally.any_played()) job.tally.hand_out_no_more();
+    if (waited && job.tally.any_ran()) job.tally.hand_out_no_more();
     if (!is_complete(job)) continue;
     job.stage = JobRun::Stage::ends;
     return Task{.kind = Task::Kind::ends, .job = &job};
@@ -96,7 +96,7 @@ JobRun* Agenda::job_to_shrink() {
 }
 
 bool Agenda::is_complete(const JobRun& job) const {
-  return job.tally.complete() && job.tally.any_played();
+  return job.tally.complete() && job.tally.any_ran();
 }
 
 bool Agenda::may_grow(const JobRun& job) const {
@@ -116,7 +116,7 @@ bool Agenda::time_is_over() const {
 bool Agenda::is_wanted(const Task& task) {
   const std::lock_guard lock(mutex_);
   auto& tally = task.job->tally;
-  if (tally.worth_playing(task.index)) return true;
+  if (tally.worth_running(task.index)) return true;
   tally.dropped(task.index);
   return false;
 }
@@ -144,7 +144,7 @@ void Agenda::returned(const Task& task, FirstRun first) {
       ++failed_ >= options_.failures_most && options_.after_failure == AfterFailure::stop_all)
     hand_out_ = false;
   job.tally.tried_schedules(task.index, first.schedules);
-  job.tally.played(task.index, std::move(first.verdict), first.passes);
+  job.tally.record(task.index, std::move(first.verdict), first.passes);
   if (!runner_.end().lost().empty()) job.tally.hand_out_no_more();
 }
 
@@ -217,11 +217,11 @@ void Agenda::finish(Run& run) {
     if (place >= reported_) runner_.on_result(*job.result);
     run.results.push_back(*job.result);
   }
-  for (auto& planned_job : run.plan)
+  for (auto& summary : run.jobs)
     for (const auto& each : jobs_)
-      if (const Job& job = each.job(); job.more && job.scenario.name == planned_job.scenario &&
-                                       job.setting == planned_job.setting)
-        planned_job = planned(job);
+      if (const Job& job = each.job();
+          job.more && job.scenario.name == summary.scenario && job.setting == summary.setting)
+        summary = summary_of(job);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // Decides the next work of each lane of a campaign, and takes what came of it: cases of each job in
-// the order of the plan, jobs that have ended, and failures to shrink, one job at a time. Every
+// the order of the jobs, jobs that have ended, and failures to shrink, one job at a time. Every
 // public function takes the lock once. Thread-safe.
 #pragma once
 

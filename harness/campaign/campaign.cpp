@@ -79,7 +79,7 @@ void Campaign::work(size_t lane) {
 
 void Campaign::run_canaries(size_t lane) {
   for (const auto& canary : canaries_) {
-    const auto outcome = play_canary(canary, *lanes_[lane], runner_);
+    const auto outcome = run_canary(canary, *lanes_[lane], runner_);
     canary_ = worse(canary_, outcome);
     if (outcome == Run::Canary::passed) blind_.push_back(canary.judgement);
   }

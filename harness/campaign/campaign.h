@@ -1,7 +1,7 @@
 // The loop of `run` and `replay`: distributes every job's cases over the lanes, records, runs and
 // judges each; the first failing case of a job runs again, is shrunk and saved, and its job stops.
 //
-// Failures are shrunk in the order of the plan, one at a time, with the candidates of one on all
+// Failures are shrunk in the order of the jobs, one at a time, with the candidates of one on all
 // lanes that have nothing else to run; so what is found does not depend on how many there are. A
 // scenario that fails alike on one subject in several settings is shrunk in the first of them.
 //
@@ -48,7 +48,7 @@ class Campaign {
   std::condition_variable lane_ended_;
   size_t lanes_at_work_ = 0;
   // Written by the first lane.
-  Run::Canary canary_ = Run::Canary::not_played;
+  Run::Canary canary_ = Run::Canary::not_run;
   std::vector<std::string> blind_;
 };
 

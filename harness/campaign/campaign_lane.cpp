@@ -10,12 +10,13 @@ std::string key_of(const Setting& setting, const std::string& scenario, const Ve
   return setting.subject + "\n" + scenario + "\n" + verdict.signature();
 }
 
-Turn turn_of(const Job& job, const Case& c, size_t index, const CaseList& cases, int play) {
+Turn turn_of(const Job& job, const Case& c, size_t index, const CaseList& cases,
+             int number_of_run) {
   return {.c = c,
           .setting = job.setting,
           .number = static_cast<int>(index) + 1,
           .of = static_cast<int>(cases.size()),
-          .play = play};
+          .run = number_of_run};
 }
 
 // While it lives, the lane has something to do that may leave something to others.
@@ -79,8 +80,8 @@ FirstRun CampaignLane::first_run(const Task& task) {
   const RunTime time(agenda_, *task.job);
   const Job& job = task.job->job();
   const Case c = task.cases[task.index];
-  const auto run = [&](int play, Audience audience) {
-    return runner_.run(tier_, job.scenario, turn_of(job, c, task.index, task.cases, play),
+  const auto run = [&](int number, Audience audience) {
+    return runner_.run(tier_, job.scenario, turn_of(job, c, task.index, task.cases, number),
                        audience);
   };
   auto found = run(1, Audience::all);
@@ -115,18 +116,18 @@ void CampaignLane::run_again(JobRun& running, size_t culprit) {
   const Job& job = running.job();
   const Case c = job.cases[culprit];
   const int first = running.tally.passes(culprit) + 1;
-  const int last = first + plays_wanted(running.tally.verdict(culprit).kind) - 1;
-  for (int play = first + 1; play <= last; ++play) {
+  const int last = first + runs_wanted(running.tally.verdict(culprit).kind) - 1;
+  for (int number = first + 1; number <= last; ++number) {
     const TakenSlots slots(runner_.slots(), ranks_alive(job, culprit));
     const RunTime time(agenda_, running);
-    auto again =
-        runner_.run(tier_, job.scenario, turn_of(job, c, culprit, job.cases, play), Audience::all);
+    auto again = runner_.run(tier_, job.scenario, turn_of(job, c, culprit, job.cases, number),
+                             Audience::all);
     // Its evidence gets the call sites that the first run of some tiers lacks.
-    if (play == first + 1 && !traits_of(job.setting).has_call_sites &&
+    if (number == first + 1 && !traits_of(job.setting).has_call_sites &&
         is_failure(again.verdict.kind))
       running.evidence[culprit] =
           keep_evidence(tier_, runner_.archive().logs_for(c, job.setting), again.history);
-    if (!tier_broke(again.verdict)) running.tally.played_again(culprit, std::move(again.verdict));
+    if (!tier_broke(again.verdict)) running.tally.record_again(culprit, std::move(again.verdict));
   }
 }
 

@@ -1,5 +1,5 @@
 // A canary guards one kind of judgement: its cases must come out in one way, known beforehand. A
-// run in which one does not has a judgement that is blind, and proves nothing. (What `run` plays is
+// run in which one does not has a judgement that is blind, and proves nothing. (What `run` runs is
 // in harness/canaries; scenarios tagged "canary" are canaries, too.)
 #pragma once
 
@@ -17,8 +17,8 @@ struct Canary {
   Json smallest = {};
 };
 
-// Plays its cases one after the other on this tier, for the archive alone. `inconclusive` where the
-// tier cannot play them. Throws Interrupted, and what a listener throws.
-Run::Canary play_canary(const Canary& canary, Tier& tier, CaseRunner& runner);
+// Runs its cases one after the other on this tier, for the archive alone. `inconclusive` where the
+// tier cannot run them. Throws Interrupted, and what a listener throws.
+Run::Canary run_canary(const Canary& canary, Tier& tier, CaseRunner& runner);
 
 }  // namespace lockstep

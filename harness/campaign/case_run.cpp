@@ -12,7 +12,7 @@ constexpr char kTierBroke[] = "tier_broke";
 constexpr size_t kReplayEvery = 16;
 
 Verdict broken_tier(const std::string& why) {
-  Finding broke{"The tier must play the case", kTierBroke, "", why};
+  Finding broke{"The tier must run the case", kTierBroke, "", why};
   keep_first_line(broke);
   return {Verdict::Kind::inconclusive, {std::move(broke)}};
 }
@@ -20,7 +20,7 @@ Verdict broken_tier(const std::string& why) {
 Verdict not_repeatable() {
   return {Verdict::Kind::fail,
           {{"The same case must give the same history in a simulated world", "not_repeatable", "",
-            "played again, the ranks recorded something else: what they do depends on more than "
+            "run again, the ranks recorded something else: what they do depends on more than "
             "the case (a clock, an address, what an earlier case left)"}}};
 }
 
@@ -39,7 +39,7 @@ CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Sett
   CaseRun run;
   if (auto refusal = refusal_of(scenario, c)) return {.history = {}, .verdict = *refusal};
   try {
-    run.history = tier.play(scenario, c, setting, options);
+    run.history = tier.run(scenario, c, setting, options);
     run.verdict = judge(scenario, c, run.history);
     name_schedule(run.history.schedules(), run.verdict);
   } catch (const TierLost& error) {
@@ -56,7 +56,7 @@ bool tier_broke(const Verdict& verdict) {
 }
 
 // A hang costs a whole deadline each time.
-int plays_wanted(Verdict::Kind kind) {
+int runs_wanted(Verdict::Kind kind) {
   return kind == Verdict::Kind::hang ? 2 : 3;
 }
 
@@ -65,7 +65,7 @@ bool wants_replay(const Job& job, size_t index, const Verdict& first) {
          first.kind == Verdict::Kind::pass;
 }
 
-// A tier that breaks at the second play has said nothing against the first.
+// A tier that breaks at the second run has said nothing against the first.
 CaseRun with_replay(CaseRun first, CaseRun second) {
   if (tier_broke(second.verdict)) return first;
   if (second.verdict.kind != Verdict::Kind::pass) return second;

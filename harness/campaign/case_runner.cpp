@@ -25,7 +25,7 @@ CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, 
   if (options_.keeps_output && audience == Audience::all && !turn.is_trial)
     output = keep_evidence(tier, archive_.logs_for(turn.c, turn.setting), run.history).logs;
   const std::lock_guard lock(mutex_);
-  if (turn.play == 1 && !turn.is_trial && audience == Audience::all)
+  if (turn.run == 1 && !turn.is_trial && audience == Audience::all)
     add_slow(slowest_, {scenario.name, turn.setting, turn.number, took});
   // The keys that interrupt the runner reach its ranks too: what they did then says nothing.
   if (end_.stopped()) throw Interrupted();
@@ -37,7 +37,7 @@ CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, 
 CaseRun CaseRunner::run(Tier& tier, const Scenario& scenario, const Turn& turn, Audience audience) {
   return run(tier, scenario, turn, audience,
              {.time_limit = options_.time_limit,
-              .call_sites = turn.play > 1 || !options_.case_file.empty()});
+              .call_sites = turn.run > 1 || !options_.case_file.empty()});
 }
 
 void CaseRunner::on_wait() {

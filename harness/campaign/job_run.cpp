@@ -60,7 +60,7 @@ void choose_shown_passes(std::vector<JobRun>& jobs) {
     const auto family = job.scenario.name.substr(0, job.scenario.name.find('.'));
     if (families.contains(family)) continue;
     for (size_t index = 0; index < std::min(kLookedAt, job.cases.size()); ++index) {
-      if (!job.shard.plays(static_cast<int64_t>(index) + 1)) continue;
+      if (!job.shard.has(static_cast<int64_t>(index) + 1)) continue;
       if (!each.shown) each.shown = index;
       if (job.cases.world_size(index) < 2) continue;
       each.shown = index;

@@ -22,9 +22,9 @@ class Offered {
 
 }  // namespace
 
-std::vector<std::optional<Outcome>> LaneTrials::play(const Goal& goal, const Setting& setting,
-                                                     const std::vector<Case>& cases, Outcome wanted,
-                                                     TrialTime until) {
+std::vector<std::optional<Outcome>> LaneTrials::run(const Goal& goal, const Setting& setting,
+                                                    const std::vector<Case>& cases, Outcome wanted,
+                                                    TrialTime until) {
   const auto batch = std::make_shared<TrialBatch>(TrialList(cases, wanted), goal, setting, number(),
                                                   of(), job_.scenario);
   const Offered offered(agenda_, batch);

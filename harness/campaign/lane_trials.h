@@ -11,9 +11,9 @@ class LaneTrials : public TrialRunner {
   LaneTrials(Tier& tier, Agenda& agenda, CaseRunner& runner, const Job& job, size_t culprit)
       : tier_(tier), agenda_(agenda), runner_(runner), job_(job), culprit_(culprit) {}
 
-  std::vector<std::optional<Outcome>> play(const Goal& goal, const Setting& setting,
-                                           const std::vector<Case>& cases, Outcome wanted,
-                                           TrialTime until) override;
+  std::vector<std::optional<Outcome>> run(const Goal& goal, const Setting& setting,
+                                          const std::vector<Case>& cases, Outcome wanted,
+                                          TrialTime until) override;
   std::optional<Story> tell(const Case& c, const Setting& setting) override;
   std::optional<Verdict> shown(const Case& c, const Setting& setting) const override;
   // One search keeps one file: the smallest case so far. One that cannot be written replaces none.

@@ -38,16 +38,16 @@ class InSetting : public Trials {
     return true;
   }
 
-  std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome wanted,
-                                           TrialTime until) override {
-    auto outcomes = runner_.play(goal_, setting_, cases, wanted, until);
+  std::vector<std::optional<Outcome>> run(const std::vector<Case>& cases, Outcome wanted,
+                                          TrialTime until) override {
+    auto outcomes = runner_.run(goal_, setting_, cases, wanted, until);
     if (wanted != Outcome::shows) return outcomes;
     const auto shows = std::find(outcomes.begin(), outcomes.end(), Outcome::shows);
     const auto index = shows - outcomes.begin();
     if (shows == outcomes.end() || !fits_by_chance(cases[static_cast<size_t>(index)], until))
       return outcomes;
     *shows = Outcome::other;
-    const auto rest = play({cases.begin() + index + 1, cases.end()}, wanted, until);
+    const auto rest = run({cases.begin() + index + 1, cases.end()}, wanted, until);
     std::copy(rest.begin(), rest.end(), shows + 1);
     return outcomes;
   }
@@ -65,7 +65,7 @@ class InSetting : public Trials {
     goal.failure = *shown;
     int alike = 0, otherwise = 0;
     for (const auto& other : others) {
-      const auto outcome = runner_.play(goal, setting_, {other}, Outcome::shows, until).front();
+      const auto outcome = runner_.run(goal, setting_, {other}, Outcome::shows, until).front();
       alike += outcome == Outcome::shows;
       otherwise += outcome == Outcome::other;
     }
@@ -109,13 +109,13 @@ class FailureShrinker {
 
   // Whatever time it is: without it nothing else counts.
   bool shows(const Case& c, const Setting& setting) {
-    return runner_.play(goal_, setting, {c}, Outcome::shows, TrialTime::max()).front() ==
+    return runner_.run(goal_, setting, {c}, Outcome::shows, TrialTime::max()).front() ==
            Outcome::shows;
   }
 
   bool measure() {
     rate_ = rate_of(found_.c);
-    goal_.plays = kFlakyPlays;
+    goal_.runs = kFlakyRuns;
     goal_.failures = std::max(1, (rate_ + 1) / 2);
     return rate_ > 0;
   }
@@ -124,8 +124,8 @@ class FailureShrinker {
   int rate_of(const Case& c) {
     int failed = 0;
     const Goal once{.failure = goal_.failure};
-    for (int play = 0; play < kFlakyPlays; ++play)
-      failed += runner_.play(once, found_.setting, {c}, Outcome::shows, TrialTime::max()).front() ==
+    for (int i = 0; i < kFlakyRuns; ++i)
+      failed += runner_.run(once, found_.setting, {c}, Outcome::shows, TrialTime::max()).front() ==
                 Outcome::shows;
     return failed;
   }
@@ -209,7 +209,7 @@ class FailureShrinker {
     }
     if (found_.is_flaky && !runner_.interrupted()) {
       shrunk.failed = rate_of(out.c);
-      shrunk.played = kFlakyPlays;
+      shrunk.smallest_runs = kFlakyRuns;
     }
     shrunk.drawn = origin_.drawn;
     shrunk.steps = steps();
@@ -231,9 +231,9 @@ class FailureShrinker {
     }
   }
 
-  // The smallest case is played where the failure was found; a flaky one until it fails.
+  // The smallest case is run where the failure was found; a flaky one until it fails.
   std::optional<TrialRunner::Story> tell() {
-    for (int play = 0; play < (found_.is_flaky ? kFlakyPlays : 1); ++play) {
+    for (int i = 0; i < (found_.is_flaky ? kFlakyRuns : 1); ++i) {
       auto story = runner_.tell(path_.back(), found_.setting);
       if (!story) return {};
       if (shows_failure(story->verdict, goal_.failure)) return story;

@@ -10,8 +10,8 @@
 // failure. A smallest case of another setting than the one in which the failure was found is
 // confirmed there; if it does not fail, the last step that does is the start of a search there.
 //
-// A flaky case is measured first: it runs kFlakyPlays times, of which it fails f. A candidate is
-// kept once it has failed max(1, f / 2) times, rounded up, of at most kFlakyPlays.
+// A flaky case is measured first: it runs kFlakyRuns times, of which it fails f. A candidate is
+// kept once it has failed max(1, f / 2) times, rounded up, of at most kFlakyRuns.
 #pragma once
 
 #include "harness/campaign/evidence.h"
@@ -20,10 +20,10 @@
 
 namespace lockstep {
 
-inline constexpr int kFlakyPlays = 10;
+inline constexpr int kFlakyRuns = 10;
 
 struct ShrinkOptions {
-  // For each signature. A case that has begun when the time is over is played to its end, and so is
+  // For each signature. A case that has begun when the time is over is run to its end, and so is
   // the smallest one, once more, for its story.
   std::chrono::milliseconds time{std::chrono::seconds(10)};
   int64_t runs = 2000;  // distinct cases
@@ -35,7 +35,7 @@ struct ShrinkOptions {
 // The failure that candidates must show, and how often.
 struct Goal {
   Verdict failure;
-  int plays = 1, failures = 1;  // this many of at most so many plays
+  int runs = 1, failures = 1;  // this many of at most so many runs
 };
 
 // The services of a campaign that shrinking needs.
@@ -43,19 +43,19 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
 
-  // As Trials::play.
-  virtual std::vector<std::optional<Outcome>> play(const Goal& goal, const Setting& setting,
-                                                   const std::vector<Case>& cases, Outcome wanted,
-                                                   TrialTime until) = 0;
+  // As Trials::run.
+  virtual std::vector<std::optional<Outcome>> run(const Goal& goal, const Setting& setting,
+                                                  const std::vector<Case>& cases, Outcome wanted,
+                                                  TrialTime until) = 0;
 
-  // A play of `c` for the story, with the whole deadline, call sites and the output of its ranks.
+  // A run of `c` for the story, with the whole deadline, call sites and the output of its ranks.
   struct Story {
     Verdict verdict;
     Evidence evidence;
   };
   virtual std::optional<Story> tell(const Case& c, const Setting& setting) = 0;
 
-  // The verdict of the last play of `c` there that showed the failure.
+  // The verdict of the last run of `c` there that showed the failure.
   virtual std::optional<Verdict> shown(const Case& c, const Setting& setting) const = 0;
 
   // A smaller case failed where the failure was found.

@@ -19,28 +19,28 @@ milliseconds between(SlowWatch::Time began, SlowWatch::Time now) {
 }  // namespace
 
 void SlowWatch::began(const Turn& turn, Time now) {
-  playing_.push_back({{.scenario = turn.c.scenario,
+  running_.push_back({{.scenario = turn.c.scenario,
                        .setting = turn.setting,
                        .number = turn.number,
                        .of = turn.of,
-                       .play = turn.play},
+                       .run = turn.run},
                       now});
 }
 
 void SlowWatch::ended(const Turn& turn, Time now) {
-  const auto found = std::find_if(playing_.begin(), playing_.end(), [&](const RunningJob& one) {
+  const auto found = std::find_if(running_.begin(), running_.end(), [&](const RunningJob& one) {
     return one.what.scenario == turn.c.scenario && one.what.setting == turn.setting &&
-           one.what.number == turn.number && one.what.play == turn.play;
+           one.what.number == turn.number && one.what.run == turn.run;
   });
-  if (found == playing_.end()) return;
+  if (found == running_.end()) return;
   auto& usual = usual_[key(turn.c.scenario, turn.setting)];
   usual = std::max(usual, between(found->began, now));
-  playing_.erase(found);
+  running_.erase(found);
 }
 
 std::vector<Slow> SlowWatch::running(Time now) const {
   std::vector<Slow> out;
-  for (const auto& [what, began] : playing_) {
+  for (const auto& [what, began] : running_) {
     out.push_back(what);
     out.back().so_far = between(began, now);
   }
@@ -49,7 +49,7 @@ std::vector<Slow> SlowWatch::running(Time now) const {
 
 std::vector<Slow> SlowWatch::slow(Time now) {
   std::vector<Slow> out;
-  for (auto& [what, began] : playing_) {
+  for (auto& [what, began] : running_) {
     const auto name = key(what.scenario, what.setting);
     const auto usual = usual_.find(name);
     what.so_far = between(began, now);

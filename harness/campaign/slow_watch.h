@@ -12,7 +12,7 @@ namespace lockstep {
 struct Slow {
   std::string scenario;
   Setting setting;
-  int number = 1, of = 1, play = 1;
+  int number = 1, of = 1, run = 1;
   std::chrono::milliseconds so_far{};
   std::optional<std::chrono::milliseconds> usual;  // the longest run before; none: it is the first
 };
@@ -40,7 +40,7 @@ class SlowWatch {
   };
 
   const std::chrono::milliseconds patience_;
-  std::vector<RunningJob> playing_;
+  std::vector<RunningJob> running_;
   std::map<std::string, std::chrono::milliseconds> usual_;  // by scenario and setting
   std::set<std::string> named_;
 };

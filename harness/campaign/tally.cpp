@@ -83,7 +83,7 @@ Result::Kind result_kind(Verdict::Kind kind) {
   return Result::Kind::inconclusive;
 }
 
-Planned planned(const Job& job) {
+JobSummary summary_of(const Job& job) {
   return {.scenario = job.scenario.name,
           .exactness = job.scenario.exactness,
           .setting = job.setting,
@@ -104,7 +104,7 @@ Tally::Tally(Job job, AfterFailure after_failure)
 void Tally::hand_out_from(size_t first) {
   const auto begin = static_cast<std::ptrdiff_t>(order_.size());
   for (size_t index = first; index < job_.cases.size(); ++index)
-    if (job_.shard.plays(static_cast<int64_t>(index) + 1)) order_.push_back(index);
+    if (job_.shard.has(static_cast<int64_t>(index) + 1)) order_.push_back(index);
   const auto by_size = [&](size_t a, size_t b) {
     return job_.cases.world_size(a) > job_.cases.world_size(b);
   };
@@ -126,7 +126,7 @@ bool Tally::grow() {
   return job_.cases.size() > before;
 }
 
-bool Tally::any_played() const {
+bool Tally::any_ran() const {
   return std::any_of(verdicts_.begin(), verdicts_.end(),
                      [](const auto& verdict) { return verdict.has_value(); });
 }
@@ -134,7 +134,7 @@ bool Tally::any_played() const {
 std::optional<size_t> Tally::next() {
   while (next_ < order_.size()) {
     const size_t index = order_[next_++];
-    if (!worth_playing(index)) continue;
+    if (!worth_running(index)) continue;
     ++running_;
     return index;
   }
@@ -144,10 +144,10 @@ std::optional<size_t> Tally::next() {
 bool Tally::complete() const {
   return running_ == 0 &&
          std::none_of(order_.begin() + static_cast<std::ptrdiff_t>(next_), order_.end(),
-                      [&](size_t index) { return worth_playing(index); });
+                      [&](size_t index) { return worth_running(index); });
 }
 
-void Tally::played(size_t index, Verdict verdict, int passes) {
+void Tally::record(size_t index, Verdict verdict, int passes) {
   --running_;
   if (is_failure(verdict.kind) && !keeps_going_) stop_at_ = std::min(stop_at_, index + 1);
   if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost &&
@@ -217,10 +217,10 @@ Failure Tally::failure(size_t index) const {
                   .of = static_cast<int>(job_.cases.size()),
                   .archived = index < job_.cases.archived()};
   if (const auto passes = passes_.find(index); passes != passes_.end())
-    failure.plays.resize(static_cast<size_t>(passes->second), Verdict::Kind::pass);
-  failure.plays.push_back(verdicts_[index]->kind);
+    failure.runs.resize(static_cast<size_t>(passes->second), Verdict::Kind::pass);
+  failure.runs.push_back(verdicts_[index]->kind);
   if (const auto again = again_.find(index); again != again_.end())
-    for (const auto& verdict : again->second) failure.plays.push_back(verdict.kind);
+    for (const auto& verdict : again->second) failure.runs.push_back(verdict.kind);
   return failure;
 }
 
@@ -231,7 +231,7 @@ Result::Found Tally::found(size_t index) const {
 
 bool Tally::the_list_has_verdicts() const {
   for (size_t index = 0; index < listed_; ++index)
-    if (job_.shard.plays(static_cast<int64_t>(index) + 1) && !verdicts_[index]) return false;
+    if (job_.shard.has(static_cast<int64_t>(index) + 1) && !verdicts_[index]) return false;
   return true;
 }
 
@@ -283,7 +283,7 @@ Result Tally::result() const {
     result.kind = Result::Kind::fail;
     result.worst = {Verdict::Kind::fail,
                     {{"A scenario must be judged on at least one case", "vacuous", "",
-                      "there was no case to play"}}};
+                      "there was no case to run"}}};
   }
   if (job_.shard.of == 1) judge_shares(result);
   return result;

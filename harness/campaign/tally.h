@@ -35,7 +35,7 @@ struct Job {
 Result::Kind result_kind(Verdict::Kind kind);
 
 // The job of a whole campaign, for the reader of its shards.
-Planned planned(const Job& job);
+JobSummary summary_of(const Job& job);
 
 // The cases that a failing case stops: those of its job, of every job, or none.
 enum class AfterFailure { go_on, stop_all, keep_going };
@@ -51,18 +51,18 @@ class Tally {
 
   // Every index handed out comes back through one of these: run, or no longer worth running. A case
   // may have been run several times, with `passes` that came before the verdict.
-  bool worth_playing(size_t index) const { return index < stop_at_; }
-  void played(size_t index, Verdict verdict, int passes = 0);
+  bool worth_running(size_t index) const { return index < stop_at_; }
+  void record(size_t index, Verdict verdict, int passes = 0);
   void dropped(size_t index);
 
-  // The schedules of a case that asks for all of them; called before `played`.
+  // The schedules of a case that asks for all of them; called before `record`.
   void tried_schedules(size_t index, const SchedulesTried& tried);
 
   // Asks the job for more cases. False: it has no others, or a failing case stopped it.
   bool grow();
 
   // True once a case was run.
-  bool any_played() const;
+  bool any_ran() const;
 
   // True if no case that was not handed out yet will be.
   void hand_out_no_more() { next_ = order_.size(); }
@@ -80,7 +80,7 @@ class Tally {
   bool is_first_of_its_signature(size_t index, const Verdict& verdict) const;
 
   // The verdict of running a culprit again. Different verdicts make it flaky.
-  void played_again(size_t index, Verdict verdict) { again_[index].push_back(std::move(verdict)); }
+  void record_again(size_t index, Verdict verdict) { again_[index].push_back(std::move(verdict)); }
 
   // True if the culprit's runs so far differ in kind or signature.
   bool flaky(size_t index) const;

@@ -47,7 +47,7 @@ void TrialBatch::run(size_t index, Tier& tier, CaseRunner& runner) {
   Verdict verdict;
   const auto give_back = [&] {
     const std::lock_guard lock(mutex_);
-    list_.played(index, found);
+    list_.record(index, found);
     if (found == Outcome::shows) shown_[hash_of(list_[index])] = verdict;
     changed_.notify_all();
   };
@@ -75,7 +75,7 @@ std::pair<Outcome, Verdict> TrialBatch::outcome(const Case& c, Tier& tier,
     passed += run.verdict.kind == Verdict::Kind::pass;
     failed += is_failure(run.verdict.kind) && shows_failure(run.verdict, goal_.failure);
     if (failed == goal_.failures) return {Outcome::shows, std::move(run.verdict)};
-    if (failed + goal_.plays - runs < goal_.failures)
+    if (failed + goal_.runs - runs < goal_.failures)
       return {passed == runs ? Outcome::passes : Outcome::other, std::move(run.verdict)};
   }
 }

@@ -11,7 +11,7 @@ struct Turn {
   const Case& c;
   const Setting& setting;
   int number = 1, of = 1;  // the case's place among its scenario's cases
-  int play = 1;            // above 1: run again, to see whether the verdict is the same
+  int run = 1;             // above 1: run again, to see whether the verdict is the same
   bool is_trial = false;   // a smaller or similar case is tried, to shrink this one
 };
 
@@ -30,7 +30,7 @@ class Listener {
   // folder with rank0.out, rank0.err, ...
   virtual void on_output(const Turn& /*turn*/, const std::filesystem::path& /*folder*/) {}
 
-  // Once for each scenario and setting, in the order of the plan.
+  // Once for each scenario and setting, in the order of the jobs.
   virtual void on_result(const Result& result) = 0;
 
   // Many times a second, whatever else happens.

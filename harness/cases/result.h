@@ -16,7 +16,7 @@ namespace lockstep {
 struct RunShard {
   int number = 1, of = 1;
   bool operator==(const RunShard&) const = default;
-  bool plays(int64_t case_number) const { return (case_number - number) % of == 0; }
+  bool has(int64_t case_number) const { return (case_number - number) % of == 0; }
   int64_t count(int64_t cases) const { return cases < number ? 0 : (cases - number) / of + 1; }
 };
 
@@ -51,11 +51,11 @@ struct Shrunk {
   std::string tier;           // where they ran
   std::chrono::milliseconds took{};
   End end = End::smallest;
-  int failed = 0, played = 0;    // of a flaky case: how often the smallest one failed
-  std::vector<FieldNote> notes;  // in the order of the fields; empty if there was no time left
+  int failed = 0, smallest_runs = 0;  // of a flaky case: how often the smallest one failed
+  std::vector<FieldNote> notes;       // in the order of the fields; empty if there was no time left
 };
 
-// The case that a failing or inconclusive result stands on. Its verdict, `plays` and number are of
+// The case that a failing or inconclusive result stands on. Its verdict, `runs` and number are of
 // the case that was drawn; where that was shrunk, `c` and everything after the number are of the
 // smallest one.
 struct Failure {
@@ -65,7 +65,7 @@ struct Failure {
   Json unlike_default;        // the fields of the case that differ from a default constructed one
   int number = 1, of = 1;     // "case 37 of 200"
   bool archived = false;      // it failed in an earlier run, so it ran first
-  std::vector<Verdict::Kind> plays;       // the verdict of each run of the case, in order
+  std::vector<Verdict::Kind> runs;        // the verdict of each run of the case, in order
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
   int tail_rank = 0;                      // the rank to blame, whose `tail` and `stack` these are
   std::string tail;                       // its last lines of output
@@ -126,13 +126,13 @@ struct Result {
 };
 
 // The cases that a run set out to judge for one result. Shards of one campaign have the same plans.
-struct Planned {
+struct JobSummary {
   std::string scenario, exactness;  // the scenario's, whichever cases run
   Setting setting;
   int64_t cases = 0;  // in the whole campaign
   std::string hash;   // of all of them
   PairCoverage pairs = {};
-  bool operator==(const Planned&) const = default;
+  bool operator==(const JobSummary&) const = default;
 };
 
 // A scenario in a setting without a result, and why: a stop cut the run short.
@@ -166,7 +166,7 @@ inline constexpr size_t kSlowestMost = 10;
 struct Run {
   // Whether every canary came out as it must, which most do by failing: `passed` and `inconclusive`
   // mean that nothing else in this run proves anything.
-  enum class Canary { not_played, failed, passed, inconclusive };
+  enum class Canary { not_run, failed, passed, inconclusive };
 
   std::string program;            // the command with which the user started this program
   std::string command = {};       // runs the same again; empty where nobody knows it
@@ -178,11 +178,11 @@ struct Run {
   std::optional<RunShard> shard;              // none: the run had all cases
   bool kept_going = false;                    // every case was judged, whatever failed before it
   std::vector<int> missing_shards;            // of a merged run: the shards that were not given
-  std::vector<Planned> plan;
-  std::vector<Result> results;  // in the order of the plan
+  std::vector<JobSummary> jobs;
+  std::vector<Result> results;  // in the order of the jobs
   std::vector<Skip> not_finished;
   std::vector<SlowCase> slowest;  // at most kSlowestMost, the slowest first
-  Canary canary = Canary::not_played;
+  Canary canary = Canary::not_run;
   std::vector<std::string> blind;  // the judgements whose canaries did not come out as they must
   bool interrupted = false;
   std::chrono::milliseconds took{};
@@ -194,7 +194,7 @@ struct Run {
 inline Run::Canary worse(Run::Canary a, Run::Canary b) {
   for (const auto outcome : {Run::Canary::passed, Run::Canary::inconclusive, Run::Canary::failed})
     if (a == outcome || b == outcome) return outcome;
-  return Run::Canary::not_played;
+  return Run::Canary::not_run;
 }
 
 inline std::string_view name_of(Result::Kind kind) {
@@ -235,8 +235,8 @@ inline std::string_view name_of(Shrunk::End end) {
 
 inline std::string_view name_of(Run::Canary canary) {
   switch (canary) {
-    case Run::Canary::not_played:
-      return "not played";
+    case Run::Canary::not_run:
+      return "not run";
     case Run::Canary::failed:
       return "failed";
     case Run::Canary::passed:

@@ -71,8 +71,8 @@ class Tier {
 
   // Blocks until every rank is gone, however it ended. Throws TierError or its subclass TierLost;
   // Interrupted after stop().
-  virtual History play(const Scenario& scenario, const Case& c, const Setting& setting,
-                       const CaseRunOptions& options) = 0;
+  virtual History run(const Scenario& scenario, const Case& c, const Setting& setting,
+                      const CaseRunOptions& options) = 0;
 
   // The output of the ranks of the last case: two files for each rank, rank0.out, rank0.err, ... in
   // `folder`, which is made. Empty files are left out. For a rank that was late also rank0.stacks:

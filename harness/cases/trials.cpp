@@ -5,7 +5,7 @@
 namespace lockstep {
 
 namespace {
-constexpr size_t kAtOnce = 32;  // as many lanes find something to play
+constexpr size_t kAtOnce = 32;  // as many lanes find something to run
 }
 
 void Search::allow(TrialTime until, int64_t runs_most) {
@@ -40,7 +40,7 @@ std::optional<size_t> Search::first_of(const std::vector<Case>& cases, Outcome w
     }
   }
   if (!unknown.empty()) {
-    const auto outcomes = trials_.play(unknown, wanted, until_);
+    const auto outcomes = trials_.run(unknown, wanted, until_);
     for (size_t i = 0; i < outcomes.size(); ++i)
       if (outcomes[i]) known_[unknown_hashes[i]] = *outcomes[i];
   }
@@ -78,7 +78,7 @@ std::optional<size_t> TrialList::next() {
   return next_++;
 }
 
-void TrialList::played(size_t index, std::optional<Outcome> outcome) {
+void TrialList::record(size_t index, std::optional<Outcome> outcome) {
   is_out_[index] = false;
   outcomes_[index] = outcome;
   if (!outcome) is_closed_ = true;

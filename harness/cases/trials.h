@@ -1,4 +1,4 @@
-// Playing candidates: smaller cases, or similar ones, that may show the failure of another case.
+// Running candidates: smaller cases, or similar ones, that may show the failure of another case.
 #pragma once
 
 #include "harness/cases/scenario.h"
@@ -17,7 +17,7 @@ using TrialTime = std::chrono::steady_clock::time_point;
 // (another failure, or a refusal).
 enum class Outcome { shows, passes, other };
 
-// Plays candidates, several at once where there is room.
+// Runs candidates, several at once where there is room.
 class Trials {
  public:
   virtual ~Trials() = default;
@@ -25,18 +25,18 @@ class Trials {
   // The outcome of each case. Cases start in their order, none after `until`, and none
   // once the first whose outcome is `wanted` is known: every case before that one has an outcome.
   // Without one, some case has none only where the time is over or the run is being ended.
-  virtual std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome wanted,
-                                                   TrialTime until) = 0;
+  virtual std::vector<std::optional<Outcome>> run(const std::vector<Case>& cases, Outcome wanted,
+                                                  TrialTime until) = 0;
 };
 
-// The candidates of one search. Each distinct case is played once and counted once; cases that were
-// played ahead of their turn and not needed do not count, so `runs` does not depend on how many
-// were played at once.
+// The candidates of one search. Each distinct case is run once and counted once; cases that were
+// run ahead of their turn and not needed do not count, so `runs` does not depend on how many
+// were run at once.
 class Search {
  public:
   explicit Search(Trials& trials) : trials_(trials) {}
 
-  // From now on: no case is played after `until`, nor more than `runs_most` in all.
+  // From now on: no case is run after `until`, nor more than `runs_most` in all.
   void allow(TrialTime until, int64_t runs_most);
 
   // The first of `cases` whose outcome is `wanted`, from `begin` on and round to it. None if there
@@ -64,18 +64,18 @@ class Search {
   End end_ = End::none;
 };
 
-// A list of cases while several lanes play it. No threads of its own; its owner guards it.
+// A list of cases while several lanes run it. No threads of its own; its owner guards it.
 class TrialList {
  public:
   TrialList(std::vector<Case> cases, Outcome wanted);
 
   const Case& operator[](size_t index) const { return cases_[index]; }
 
-  // The index of the next case to play, or none at all from now on.
+  // The index of the next case to run, or none at all from now on.
   std::optional<size_t> next();
 
-  // Each index that was handed out comes back, without an outcome if the play was ended.
-  void played(size_t index, std::optional<Outcome> outcome);
+  // Each index that was handed out comes back, without an outcome if the run was ended.
+  void record(size_t index, std::optional<Outcome> outcome);
 
   // Hands out nothing more.
   void close() { is_closed_ = true; }

@@ -203,7 +203,7 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
     run.results.push_back(result_of(std::move(all[number]), recorded, setting));
     auto& result = run.results.back();
     result.took = times[number];
-    run.plan.push_back({.scenario = result.scenario,
+    run.jobs.push_back({.scenario = result.scenario,
                         .exactness = result.exactness,
                         .setting = setting,
                         .cases = 1,

@@ -10,12 +10,12 @@ namespace {
 // Fewer lanes need less of everything, since each is a process with its own memory.
 std::string cure_for(int error) {
   if (error == EMFILE)
-    return "; raise the limit of open files (ulimit -n), or play fewer ranks at once (-j)";
+    return "; raise the limit of open files (ulimit -n), or run fewer ranks at once (-j)";
   if (error == ENFILE) return "; this machine has no more open files to give (sysctl fs.file-max)";
   if (error == EAGAIN)
-    return "; raise the limit of processes (ulimit -u), or play fewer ranks at once (-j)";
+    return "; raise the limit of processes (ulimit -u), or run fewer ranks at once (-j)";
   if (error == ENOMEM)
-    return "; raise the limit of memory (ulimit -v), or play fewer ranks at once (-j)";
+    return "; raise the limit of memory (ulimit -v), or run fewer ranks at once (-j)";
   return "";
 }
 

@@ -115,7 +115,7 @@ Calibration calibrate(SingleThreaded alone, int ranks) {
   const auto lanes =
       forked_lanes(std::move(alone), {scenario}, Subjects{Subject{.name = "none"}}, 1);
   const Case c = scenario.parse(Json{{"world", {{"size", ranks}}}});
-  const auto history = lanes[0]->play(scenario, c, {.subject = "none"}, {kLimit});
+  const auto history = lanes[0]->run(scenario, c, {.subject = "none"}, {kLimit});
   const auto verdict = judge(scenario, c, history);
   if (verdict.kind != Verdict::Kind::pass)
     throw TierError("this machine cannot be timed: " + verdict.findings.front().diagnosis);

@@ -21,13 +21,13 @@ class TiersOfLane final : public Tier {
     last_ = tiers_.begin()->second.get();
   }
 
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override {
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override {
     const auto found = tiers_.find(setting.tier);
     if (found == tiers_.end())
-      throw TierError("a forked lane plays cold, warm and sim worlds, not '" + setting.tier + "'");
+      throw TierError("a forked lane runs cold, warm and sim worlds, not '" + setting.tier + "'");
     last_ = found->second.get();
-    return last_->play(scenario, c, setting, options);
+    return last_->run(scenario, c, setting, options);
   }
   void keep_output(const std::filesystem::path& folder, const History& history) override {
     last_->keep_output(folder, history);

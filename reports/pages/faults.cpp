@@ -15,7 +15,7 @@ std::string canary_text(Run::Canary canary) {
       return "✗ escaped";
     case Run::Canary::inconclusive:
       return "? not judged";
-    case Run::Canary::not_played:
+    case Run::Canary::not_run:
       return "– not run";
     case Run::Canary::failed:
       break;

@@ -52,7 +52,7 @@ void add_cell(Markup& html, const Run& run, const std::string& scenario, const S
     html.open("td", {{"class", "result"}, {"data-result", "not finished"}});
     html.element("strong", {}, "– not finished").empty("br").text(left->reason).close();
   } else {
-    html.element("td", {{"class", "result"}, {"data-result", "not planned"}}, "– not planned");
+    html.element("td", {{"class", "result"}, {"data-result", "not asked for"}}, "– not asked for");
   }
 }
 
@@ -122,33 +122,32 @@ void add_skips(const Run& run, std::vector<NotChecked>& lines) {
 std::vector<NotChecked> not_checked(const Run& run) {
   std::vector<NotChecked> lines;
   if (run.interrupted) lines.push_back({"The run was interrupted."});
-  if (run.canary == Run::Canary::not_played && run.seed)
+  if (run.canary == Run::Canary::not_run && run.seed)
     lines.push_back(
         {"No scenario that must fail was run, so nothing shows that this run can fail."});
   for (const auto& line : split(remarks(run), '\n'))
     if (!line.empty() && !line.starts_with("no result for")) lines.push_back({line});
   add_skips(run, lines);
-  int64_t planned = 0, judged = 0, unjudged = 0;
-  for (const auto& plan : run.plan) planned += plan.cases;
+  int64_t asked = 0, judged = 0, unjudged = 0;
+  for (const auto& job : run.jobs) asked += job.cases;
   for (const auto& result : run.results) {
     judged += result.judged;
-    for (const auto& [reason, count] : result.refused) planned -= count;  // shown above
+    for (const auto& [reason, count] : result.refused) asked -= count;  // shown above
     unjudged += result.kind == Result::Kind::inconclusive ? 1 : 0;
   }
   if (unjudged > 0) lines.push_back({results_text(unjudged) + " could not be judged."});
-  if (judged < planned)
-    lines.push_back({"Of " + counted(planned, "planned case") + " " +
-                     with_commas(planned - judged) + (planned - judged == 1 ? " was" : " were") +
-                     " not judged."});
-  if (lines.empty()) lines.push_back({"Nothing: every planned case was judged."});
+  if (judged < asked)
+    lines.push_back({"Of " + counted(asked, "case") + " " + with_commas(asked - judged) +
+                     (asked - judged == 1 ? " was" : " were") + " not judged."});
+  if (lines.empty()) lines.push_back({"Nothing: every case was judged."});
   return lines;
 }
 
 void add_results(Markup& html, const Run& run) {
   std::vector<std::string> scenarios;
-  for (const auto& planned : run.plan)
-    if (std::find(scenarios.begin(), scenarios.end(), planned.scenario) == scenarios.end())
-      scenarios.push_back(planned.scenario);
+  for (const auto& job : run.jobs)
+    if (std::find(scenarios.begin(), scenarios.end(), job.scenario) == scenarios.end())
+      scenarios.push_back(job.scenario);
   html.open("section", {{"id", "results"}});
   html.element("h2", {}, "Scenarios");
   open_scrolling(html, "Scenarios by setting");

@@ -24,7 +24,7 @@ std::string run_page_script() {
     controls.appendChild(shown);
     function fits(cell) {
       var result = cell.getAttribute('data-result');
-      if (kind.value === 'open') return ['pass', 'skip', 'not planned'].indexOf(result) === -1;
+      if (kind.value === 'open') return ['pass', 'skip', 'not asked for'].indexOf(result) === -1;
       return kind.value === '' || result === kind.value;
     }
     function apply() {

@@ -81,7 +81,7 @@ TEST(Archive, AFailureOutsideThePreconditionIsReportedAndNotRun) {
   };
   const auto [cases, refused] = archived_failures(folder.path(), numbers);
   EXPECT_TRUE(cases.empty());
-  EXPECT_EQ(refused, std::vector{path.string() + " is not played: the number must be another; it "
+  EXPECT_EQ(refused, std::vector{path.string() + " is not run: the number must be another; it "
                                                  "proves nothing: delete it"});
 }
 
@@ -121,7 +121,7 @@ TEST(Archive, AFileThatIsRefusedComesWithTheCureOfItsReason) {
     const auto refusal = refusal_of_archived(folder.path());
     EXPECT_TRUE(refusal.starts_with(file.string() + ": ")) << refusal;
     EXPECT_NE(refusal.find(why), std::string::npos) << refusal;
-    EXPECT_NE(refusal.find("; a run plays archived failures first: "), std::string::npos);
+    EXPECT_NE(refusal.find("; archived failures run first: "), std::string::npos);
     EXPECT_NE(refusal.find(cure), std::string::npos) << refusal;
   }
   fs::remove(file);
@@ -137,7 +137,7 @@ TEST(Archive, AllFilesThatAreRefusedAreNamed) {
   const auto refusal = refusal_of_archived(folder.path());
   EXPECT_NE(refusal.find("toys.numbers-1.json: "), std::string::npos) << refusal;
   EXPECT_TRUE(refusal.ends_with(
-      "; beside it these cannot be played: toys.numbers-2.json, toys.numbers-3.json"))
+      "; beside it these cannot be run: toys.numbers-2.json, toys.numbers-3.json"))
       << refusal;
 }
 

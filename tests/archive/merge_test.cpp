@@ -42,10 +42,10 @@ Job job_of(const Script& script, const std::optional<RunShard>& shard) {
 }
 
 // The result of a campaign with one lane, and no tier behind it.
-Result played(Job job, const Script& script, AfterFailure after_failure) {
+Result result_of(Job job, const Script& script, AfterFailure after_failure) {
   Tally tally(std::move(job), after_failure);
   while (const auto index = tally.next())
-    tally.played(*index, verdict_of(script.kinds[*index], static_cast<int>(*index) + 1));
+    tally.record(*index, verdict_of(script.kinds[*index], static_cast<int>(*index) + 1));
   auto result = tally.result();
   result.took = std::chrono::milliseconds(10);
   return result;
@@ -58,10 +58,10 @@ NamedRun run_of(const std::vector<Script>& scripts, const std::optional<RunShard
   run.canary = Run::Canary::failed;
   for (const auto& script : scripts) {
     const auto job = job_of(script, shard);
-    run.plan.push_back(planned(job));
+    run.jobs.push_back(summary_of(job));
     const auto cases = static_cast<int64_t>(job.cases.size());
     if (cases == 0 || !shard || shard->count(cases) > 0)
-      run.results.push_back(played(job, script, after_failure));
+      run.results.push_back(result_of(job, script, after_failure));
   }
   return {shard ? "shard" + std::to_string(shard->number) : "whole", run};
 }
@@ -132,7 +132,7 @@ TEST(Merge, EveryCaseIsOneShardsAlone) {
       int64_t count = 0;
       for (int number = 1; number <= of; ++number) {
         for (int c = 1; c <= cases; ++c)
-          if (RunShard{number, of}.plays(c)) ++times[static_cast<size_t>(c) - 1];
+          if (RunShard{number, of}.has(c)) ++times[static_cast<size_t>(c) - 1];
         count += RunShard{number, of}.count(cases);
       }
       EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(cases), 1));
@@ -217,19 +217,19 @@ TEST(Merge, WhatIsNoOneCampaignIsRefused) {
             both + "one is a shard and the other a whole run");
   const std::string other = "shard1 and shard2 are not of one campaign: ";
   EXPECT_EQ(with([](auto& run) { run.shard->of = 3; }), other + "shards 1/3 and 2/2");
-  EXPECT_EQ(with([](auto& run) { run.plan[0].cases = 5; }),
+  EXPECT_EQ(with([](auto& run) { run.jobs[0].cases = 5; }),
             other + "toys.numbers (lockstep, cold, gloo) has 5 cases in one and 2 in the other");
-  EXPECT_EQ(with([](auto& run) { run.plan[0].hash = "0"; }),
+  EXPECT_EQ(with([](auto& run) { run.jobs[0].hash = "0"; }),
             other +
                 "toys.numbers (lockstep, cold, gloo) has other cases, or another exactness, in the "
                 "other");
-  EXPECT_EQ(with([](auto& run) { run.plan.clear(); }),
+  EXPECT_EQ(with([](auto& run) { run.jobs.clear(); }),
             other + "only one has toys.numbers (lockstep, cold, gloo)");
   EXPECT_EQ(with([](auto& run) { run.shard->number = 2; }),
             "shard 2/2 comes twice: shard2 and shard1");
   EXPECT_EQ(with([](auto& run) { run.results.clear(); }),
             "shard1: shard 1/2 has no result for toys.numbers (lockstep, cold, gloo), of which it "
-            "plays cases");
+            "runs cases");
   EXPECT_EQ(refusal({}), "there is no run to report");
 }
 

@@ -26,25 +26,25 @@ class Saying(unittest.TestCase):
         self.assertNotIn(" x ", last)
 
 
-class Playing(unittest.TestCase):
-    def played(self, script):
+class Running(unittest.TestCase):
+    def turn_of(self, script):
         """The result of a turn whose program does this."""
         with unittest.mock.patch.object(cifar10, "command_of", lambda *_: []), tempfile.TemporaryDirectory() as build:
             launcher = pathlib.Path(build, "cli", "lockstep")
             launcher.parent.mkdir()
             launcher.write_text(f"#!/bin/sh\n{script}\n")
             launcher.chmod(0o755)
-            return cifar10.play("ours", 2, pathlib.Path(build), "data", 2)
+            return cifar10.run("ours", 2, pathlib.Path(build), "data", 2)
 
     def test_the_speed_is_that_of_the_last_epoch(self):
-        turn = self.played("echo 'epoch 1: 5 images/s'; echo 'epoch 2: 70 images/s'")
+        turn = self.turn_of("echo 'epoch 1: 5 images/s'; echo 'epoch 2: 70 images/s'")
         self.assertEqual(turn.speed, 70)
         self.assertGreater(turn.peak_bytes, 2**16)
 
     def test_a_program_that_fails_or_says_too_little_is_an_error_with_what_it_said(self):
         for script in ("echo 'epoch 1: 5 images/s'", "echo '1 images/s 1 images/s'; exit 3"):
             with self.assertRaisesRegex(RuntimeError, "images/s"):
-                self.played(script)
+                self.turn_of(script)
 
 
 class Refusing(unittest.TestCase):

@@ -43,7 +43,7 @@ class Asked:
     def __init__(self, seconds, turns):
         self.seconds, self.turns = seconds, turns
 
-    def play(self, way, _model, _steps):
+    def run(self, way, _model, _steps):
         self.turns.append(way)
         return {"wall": self.seconds[way], "processor": self.seconds[way] / 2}
 
@@ -71,7 +71,7 @@ class Sending:
     def __init__(self, bytes_of_a_step):
         self.bytes_of_a_step = bytes_of_a_step
 
-    def play(self, _way, _model, steps):
+    def run(self, _way, _model, steps):
         return {"bytes": 5000 + self.bytes_of_a_step * steps}
 
 

@@ -12,17 +12,17 @@ struct Bench {
   Counter heard;
   std::atomic<bool> interrupted = false;
 
-  Run run(std::vector<Job> jobs, FakeTier::HistoryOf play, CampaignOptions options = {},
+  Run run(std::vector<Job> jobs, FakeTier::HistoryOf history_of, CampaignOptions options = {},
           int lanes = 1, std::vector<Canary> canaries = {}) {
     Run out;
-    auto tiers = toys::lanes(lanes, play);
+    auto tiers = toys::lanes(lanes, history_of);
     Campaign(std::move(jobs), std::move(canaries), options, tiers, kept, heard)
         .run(interrupted, out);
     return out;
   }
 };
 
-// A play whose ranks record the value of their case.
+// A run whose ranks record the value of their case.
 inline History sees_its_value(const Case& c, FakeTier&) {
   return recorded(c, value_of(c));
 }

@@ -16,10 +16,10 @@ using toys::recorded;
 using toys::sees_its_value;
 using toys::value_of;
 
-// A clock that each play moves on by a second.
+// A clock that each run moves on by a second.
 struct Seconds {
   std::atomic<int> passed = 0;
-  FakeTier::HistoryOf play = [this](const Case& c, FakeTier&) {
+  FakeTier::HistoryOf run = [this](const Case& c, FakeTier&) {
     ++passed;
     return recorded(c, value_of(c));
   };
@@ -51,7 +51,7 @@ TEST(CampaignBudget, WhereATimeIsSetEveryJobGetsItsShareOfIt) {
   const auto run = bench.run({job_of(holds_unless_one("toys.a"), {2, 3, 4, 5}),
                               job_of(holds_unless_one("toys.b"), {2, 3, 4, 5}),
                               job_of(holds_unless_one("toys.c"), {2, 3, 4, 5})},
-                             seconds.play, seconds.with({.time = std::chrono::seconds(6)}));
+                             seconds.run, seconds.with({.time = std::chrono::seconds(6)}));
   ASSERT_EQ(run.results.size(), 3u);
   for (const auto& result : run.results) {
     EXPECT_EQ(result.judged, 2) << result.scenario;
@@ -64,7 +64,7 @@ TEST(CampaignBudget, AJobWithoutACaseInTimeIsNotFinishedAndSaysWhy) {
   Seconds seconds;
   const auto run = bench.run(
       {job_of(holds_unless_one("toys.a"), {2, 3}), job_of(holds_unless_one("toys.b"), {2, 3})},
-      seconds.play, seconds.with({.time = std::chrono::seconds(1)}));
+      seconds.run, seconds.with({.time = std::chrono::seconds(1)}));
   EXPECT_EQ(run.results.size(), 1u);
   ASSERT_EQ(run.not_finished.size(), 1u);
   EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
@@ -77,19 +77,19 @@ TEST(CampaignBudget, AFailureThatTheTimeCutsShortIsReportedAllTheSame) {
   // The last case, of the largest world, runs first.
   auto cases = toys::cases_of(holds_unless_one(), {2, 3, 1});
   cases[2].value["world"]["size"] = 4;
-  const auto run = bench.run({{holds_unless_one(), {}, cases}}, seconds.play,
+  const auto run = bench.run({{holds_unless_one(), {}, cases}}, seconds.run,
                              seconds.with({.time = std::chrono::seconds(1)}));
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::fail);
   EXPECT_EQ(run.results.at(0).failure->number, 3);
-  EXPECT_EQ(run.results.at(0).failure->plays.size(), 3u) << "it is run again after its time";
+  EXPECT_EQ(run.results.at(0).failure->runs.size(), 3u) << "it is run again after its time";
 }
 
 TEST(CampaignBudget, ACampaignThatDrawsOnBeginsWithTheCasesOfOneThatDoesNot) {
   Seconds seconds;
   Bench plain, longer;
   const auto job = growing_job("toys.numbers", {.seed = 9, .set = {{"world.size", "2"}}});
-  plain.run({{job.scenario, {}, job.cases}}, seconds.play);
-  const auto run = longer.run({job}, seconds.play,
+  plain.run({{job.scenario, {}, job.cases}}, seconds.run);
+  const auto run = longer.run({job}, seconds.run,
                               seconds.with({.time = std::chrono::seconds(150), .draws_on = true}));
   const auto first = values_of(plain.heard.cases), all = values_of(longer.heard.cases);
   ASSERT_EQ(all.size(), 150u);
@@ -103,14 +103,14 @@ TEST(CampaignBudget, ThePlanOfACampaignThatDrewOnHoldsAllItsCases) {
   Seconds seconds;
   Bench bench;
   const auto job = growing_job("toys.numbers", {.seed = 9});
-  lockstep::Run run{.plan = {planned(job)}};
-  auto tiers = toys::lanes(1, seconds.play);
+  lockstep::Run run{.jobs = {summary_of(job)}};
+  auto tiers = toys::lanes(1, seconds.run);
   Campaign({job}, {}, seconds.with({.time = std::chrono::seconds(150), .draws_on = true}), tiers,
            bench.kept, bench.heard)
       .run(bench.interrupted, run);
-  EXPECT_GE(run.plan.at(0).cases, 150);
+  EXPECT_GE(run.jobs.at(0).cases, 150);
   EXPECT_EQ(run.results.at(0).judged, 150);
-  EXPECT_NE(run.plan.at(0).hash, planned(job).hash);
+  EXPECT_NE(run.jobs.at(0).hash, summary_of(job).hash);
 }
 
 TEST(CampaignBudget, UntilFailureFindsOneBehindTheFirstList) {
@@ -149,16 +149,16 @@ TEST(CampaignBudget, ANumberOfFailuresStopsAll) {
   EXPECT_EQ(run.not_finished[0].scenario, "toys.d");
 }
 
-TEST(CampaignBudget, ACaseThatFailsAtItsFourthPlayIsFlakyWithAllPlaysInOrder) {
+TEST(CampaignBudget, ACaseThatFailsAtItsFourthRunIsFlakyWithAllRunsInOrder) {
   Bench bench;
-  int plays = 0;
+  int runs = 0;
   const auto run =
       bench.run({job_of(holds_unless_one(), {3})},
-                [&](const Case& c, FakeTier&) { return recorded(c, ++plays == 4); }, {.repeat = 9});
+                [&](const Case& c, FakeTier&) { return recorded(c, ++runs == 4); }, {.repeat = 9});
   const auto& result = run.results.at(0);
   EXPECT_EQ(result.kind, Result::Kind::flaky);
   using Kind = Verdict::Kind;
-  EXPECT_EQ(result.failure->plays,
+  EXPECT_EQ(result.failure->runs,
             (std::vector{Kind::pass, Kind::pass, Kind::pass, Kind::fail, Kind::pass, Kind::pass}));
   EXPECT_EQ(result.judged, 1);
 }

@@ -35,8 +35,8 @@ Case large(const Bug& bug) {
   return planted::erased(c);
 }
 
-FakeTier::HistoryOf plays(const Bug& bug) {
-  return [&bug](const Case& c, FakeTier&) { return planted::played(bug, c); };
+FakeTier::HistoryOf runs(const Bug& bug) {
+  return [&bug](const Case& c, FakeTier&) { return planted::run(bug, c); };
 }
 
 SavedCase saved_in(const std::filesystem::path& file) {
@@ -57,8 +57,8 @@ int trials_of(const Bench& bench) {
 TEST(CampaignShrinking, TheResultIsOfTheSmallestCaseWhateverTheSymptom) {
   for (const auto& bug : planted::bugs()) {
     Bench bench, unshrunk;
-    const auto run = bench.run({job_of({large(bug)})}, plays(bug), shrinking());
-    const auto drawn = unshrunk.run({job_of({large(bug)})}, plays(bug));
+    const auto run = bench.run({job_of({large(bug)})}, runs(bug), shrinking());
+    const auto drawn = unshrunk.run({job_of({large(bug)})}, runs(bug));
     const auto& result = run.results.at(0);
     EXPECT_EQ(result.kind, drawn.results.at(0).kind) << bug.name;
     EXPECT_TRUE(shows_failure(result.worst, drawn.results[0].worst));
@@ -82,7 +82,7 @@ TEST(CampaignShrinking, WhatIsFoundDoesNotDependOnTheNumberOfLanes) {
     std::optional<Failure> first;
     for (const int lanes : {1, 2, 5}) {
       Bench bench;
-      const auto run = bench.run({job_of({large(bug)})}, plays(bug), shrinking(2 * lanes), lanes);
+      const auto run = bench.run({job_of({large(bug)})}, runs(bug), shrinking(2 * lanes), lanes);
       const auto& failure = *run.results.at(0).failure;
       if (!first) first = failure;
       EXPECT_EQ(failure.c, first->c) << bug.name << ", lanes " << lanes;
@@ -100,7 +100,7 @@ TEST(CampaignShrinking, TheSameSeedIsTheSameRun) {
   for (const int lanes : {1, 3}) {
     Bench bench;
     const Job job{scenario, kSim, draw_cases(scenario, {.seed = 5, .cases = 300})};
-    const auto run = bench.run({job}, plays(bug), shrinking(2 * lanes), lanes);
+    const auto run = bench.run({job}, runs(bug), shrinking(2 * lanes), lanes);
     const auto& failure = *run.results.at(0).failure;
     seen.push_back(std::to_string(failure.number) + " of " + std::to_string(failure.of) + ": " +
                    failure.c.value.dump() + failure.shrunk->drawn.dump() +
@@ -112,7 +112,7 @@ TEST(CampaignShrinking, TheSameSeedIsTheSameRun) {
 TEST(CampaignShrinking, OnlyOnRequest) {
   const auto& bug = planted::bugs()[0];
   Bench bench;
-  const auto run = bench.run({job_of({large(bug)})}, plays(bug));
+  const auto run = bench.run({job_of({large(bug)})}, runs(bug));
   EXPECT_FALSE(run.results.at(0).failure->shrunk);
   EXPECT_EQ(run.results[0].failure->c, large(bug));
   EXPECT_EQ(trials_of(bench), 0);
@@ -122,7 +122,7 @@ TEST(CampaignShrinking, EachSignatureIsShrunkWhereTheRunKeepsGoing) {
   const auto& hang = planted::bugs()[1];
   const auto& wrong = planted::bugs()[5];
   const auto both = [&](const Case& c, FakeTier&) {
-    return planted::played(hang.strikes(planted::typed(c)) ? hang : wrong, c);
+    return planted::run(hang.strikes(planted::typed(c)) ? hang : wrong, c);
   };
   auto other = planted::large_case();
   other.find_unused = false;
@@ -147,7 +147,7 @@ TEST(CampaignShrinking, CasesOfAVaguerPatternCountAsThoseOfTheOneThatExplainsThe
   options.after_failure = AfterFailure::keep_going;
   Bench bench;
   const auto run =
-      bench.run({job_of({large(bug), planted::erased(explained)})}, plays(bug), options);
+      bench.run({job_of({large(bug), planted::erased(explained)})}, runs(bug), options);
   const auto& result = run.results.at(0);
   EXPECT_EQ(planted::typed(result.failure->c), bug.smallest);
   EXPECT_TRUE(result.others.empty());
@@ -165,7 +165,7 @@ TEST(CampaignShrinking, AnExplanationThatOtherSeedsDoNotShowDisplacesNoSmallerCa
                 [](Planted&) {},
                 [](const Planted& c) { return c.seed % 4 != 3; }};
   Bench bench;
-  const auto run = bench.run({job_of({large(bug)})}, plays(bug), shrinking());
+  const auto run = bench.run({job_of({large(bug)})}, runs(bug), shrinking());
   const auto& result = run.results.at(0);
   EXPECT_EQ(planted::typed(result.failure->c), bug.smallest);
   EXPECT_EQ(result.worst.findings.at(0).pattern, "every_rank_differs");
@@ -175,9 +175,9 @@ TEST(CampaignShrinking, AnExplanationThatOtherSeedsDoNotShowDisplacesNoSmallerCa
 TEST(CampaignShrinking, ASignatureIsShrunkOnceForAllSettings) {
   const auto& bug = planted::bugs()[0];
   Bench one, two;
-  one.run({job_of({large(bug)})}, plays(bug), shrinking());
+  one.run({job_of({large(bug)})}, runs(bug), shrinking());
   const auto run = two.run({job_of({large(bug)}), job_of({large(bug)}, {.tier = "cold"})},
-                           plays(bug), shrinking());
+                           runs(bug), shrinking());
   EXPECT_EQ(trials_of(two), trials_of(one) + 2) << "one to confirm it, one for its story";
   for (const auto& result : run.results) {
     EXPECT_EQ(planted::typed(result.failure->c), bug.smallest);
@@ -189,16 +189,16 @@ TEST(CampaignShrinking, TheTimeEndsItWithTheSmallestSoFarAndTheNextRunContinues)
   const auto& bug = planted::bugs()[0];
   Bench bench;
   std::atomic<int> seconds = 0;
-  const auto play = [&](const Case& c, FakeTier&) {
+  const auto history_of = [&](const Case& c, FakeTier&) {
     ++seconds;
-    return planted::played(bug, c);
+    return planted::run(bug, c);
   };
   auto options = shrinking();
   options.shrink->time = std::chrono::seconds(100);
   options.now = [&] {
     return std::chrono::steady_clock::time_point(std::chrono::seconds(seconds));
   };
-  const auto run = bench.run({job_of({large(bug)})}, play, options);
+  const auto run = bench.run({job_of({large(bug)})}, history_of, options);
   const auto& failure = *run.results.at(0).failure;
   EXPECT_EQ(failure.shrunk->end, Shrunk::End::time);
   EXPECT_LE(failure.shrunk->runs, 101);
@@ -212,7 +212,7 @@ TEST(CampaignShrinking, TheTimeEndsItWithTheSmallestSoFarAndTheNextRunContinues)
   for (const auto& c : archived_failures(bench.folder.path(), scenario).cases)
     list.keep_archived(c);
   ASSERT_EQ(list.size(), 1u);
-  const auto next = bench.run({{scenario, kSim, list.list()}}, plays(bug), shrinking());
+  const auto next = bench.run({{scenario, kSim, list.list()}}, runs(bug), shrinking());
   const auto& second = *next.results.at(0).failure;
   EXPECT_EQ(planted::typed(second.c), bug.smallest);
   EXPECT_EQ(second.shrunk->drawn, large(bug).value) << "still as it was drawn at first";
@@ -226,7 +226,7 @@ TEST(CampaignShrinking, ACaseWrittenByHandStaysBesideTheSmallerOne) {
   const auto file = bench.archive.save_failure(large(bug), case_file({large(bug)}));
   CaseListBuilder list;
   list.keep_archived(large(bug));
-  bench.run({{planted::scenario_of_planted(), kSim, list.list()}}, plays(bug), shrinking());
+  bench.run({{planted::scenario_of_planted(), kSim, list.list()}}, runs(bug), shrinking());
   EXPECT_TRUE(std::filesystem::exists(file));
   EXPECT_EQ(files_in(bench.folder.path() / "failures"), 2);
 }
@@ -236,14 +236,14 @@ TEST(CampaignShrinking, AnInterruptKeepsTheSmallestSoFar) {
   for (const int lanes : {1, 3}) {
     Bench bench;
     std::atomic<int> count = 0;
-    const auto play = [&](const Case& c, FakeTier& tier) {
+    const auto history_of = [&](const Case& c, FakeTier& tier) {
       if (++count == 40) {
         bench.interrupted = true;
         tier.block();
       }
-      return planted::played(bug, c);
+      return planted::run(bug, c);
     };
-    const auto run = bench.run({job_of({large(bug)})}, play, shrinking(2 * lanes), lanes);
+    const auto run = bench.run({job_of({large(bug)})}, history_of, shrinking(2 * lanes), lanes);
     EXPECT_TRUE(run.interrupted);
     ASSERT_EQ(run.results.size(), 1u) << "its verdict was known";
     const auto& failure = *run.results[0].failure;
@@ -261,14 +261,14 @@ TEST(CampaignShrinking, JobsThatWaitToBeShrunkHaveTheirResultsWhenTheRunIsInterr
   std::atomic<int> count = 0;
   auto first = job_of({large(bug)}), second = job_of({large(bug)});
   second.scenario.name = "toys.planted_too";
-  const auto play = [&](const Case& c, FakeTier& tier) {
+  const auto history_of = [&](const Case& c, FakeTier& tier) {
     if (++count == 60) {
       bench.interrupted = true;
       tier.block();
     }
-    return planted::played(bug, c);
+    return planted::run(bug, c);
   };
-  const auto run = bench.run({first, second}, play, shrinking(), 1);
+  const auto run = bench.run({first, second}, history_of, shrinking(), 1);
   EXPECT_TRUE(run.interrupted);
   EXPECT_EQ(run.results.size() + run.not_finished.size(), 2u);
   EXPECT_GE(run.results.size(), 1u);
@@ -281,7 +281,7 @@ TEST(CampaignShrinking, AReplayedCaseIsShrunkIntoTheArchiveAndItsFileStays) {
   std::ofstream(given) << case_file({large(bug)});
   auto options = shrinking();
   options.case_file = given;
-  const auto run = bench.run({job_of({large(bug)})}, plays(bug), options);
+  const auto run = bench.run({job_of({large(bug)})}, runs(bug), options);
   const auto& failure = *run.results.at(0).failure;
   EXPECT_EQ(planted::typed(failure.c), bug.smallest);
   EXPECT_EQ(failure.case_file.parent_path(), bench.folder.path() / "failures");
@@ -290,7 +290,7 @@ TEST(CampaignShrinking, AReplayedCaseIsShrunkIntoTheArchiveAndItsFileStays) {
   Bench again;
   options.case_file = failure.case_file;
   options.case_origin = saved_in(failure.case_file).origin;
-  const auto same = again.run({job_of({failure.c})}, plays(bug), options);
+  const auto same = again.run({job_of({failure.c})}, runs(bug), options);
   EXPECT_EQ(same.results.at(0).failure->case_file, failure.case_file);
   EXPECT_EQ(same.results[0].failure->shrunk->steps, failure.shrunk->steps);
 }

@@ -26,8 +26,8 @@ TEST(Campaign, PassesWhereEveryCaseHolds) {
   EXPECT_FALSE(run.interrupted);
 }
 
-// Two worlds of two on two slots: the second waits until the first has been played.
-TEST(Campaign, TheTimeOfAResultIsThatOfItsPlaysAndNotOfWaitingForASlot) {
+// Two worlds of two on two slots: the second waits until the first has been run.
+TEST(Campaign, TheTimeOfAResultIsThatOfItsRunsAndNotOfWaitingForASlot) {
   struct Waiting : toys::Counter {
     void on_wait() override {
       ++times;
@@ -40,7 +40,7 @@ TEST(Campaign, TheTimeOfAResultIsThatOfItsPlaysAndNotOfWaitingForASlot) {
   RunArchive kept(archive);
   Waiting waiting;
   std::atomic<int> seconds = 0;
-  const auto play = [&](const Case& c, FakeTier&) {
+  const auto history_of = [&](const Case& c, FakeTier&) {
     // By then the other lane has had time to take its case; nothing fails if it had not.
     for (int before = waiting.times; waiting.times < before + 10;)
       waiting.times.wait(waiting.times);
@@ -53,7 +53,7 @@ TEST(Campaign, TheTimeOfAResultIsThatOfItsPlaysAndNotOfWaitingForASlot) {
   };
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
-  auto tiers = toys::lanes(2, play);
+  auto tiers = toys::lanes(2, history_of);
   Campaign({job_of(holds_unless_one("toys.a"), {2}), job_of(holds_unless_one("toys.b"), {3})}, {},
            options, tiers, kept, waiting)
       .run(interrupted, run);
@@ -104,7 +104,7 @@ TEST(Campaign, OneThatKeepsGoingReportsEachSignatureOnceOnAnyNumberOfLanes) {
     const auto& other = result.others[0];
     EXPECT_EQ(other.kind, Result::Kind::fail);
     EXPECT_EQ(other.failure.number, 3);
-    EXPECT_EQ(other.failure.plays.size(), 3u) << "its first case is played again too";
+    EXPECT_EQ(other.failure.runs.size(), 3u) << "its first case is run again too";
     EXPECT_EQ(written_out(holds_unless_one(), read_case_file(other.failure.case_file)).c,
               other.failure.c);
     EXPECT_EQ(other.failure.tail, "first line\nlast words");
@@ -136,15 +136,15 @@ TEST(Campaign, ResultsComeInTheOrderOfThePlan) {
 
 TEST(Campaign, ATierThatIsLostEndsTheCampaignAndSaysWhy) {
   Bench bench;
-  int played = 0;
+  int runs = 0;
   const auto run = bench.run({job_of(holds_unless_one("toys.first"), {2, 3}),
                               job_of(holds_unless_one("toys.second"), {2, 3, 4}),
                               job_of(holds_unless_one("toys.third"), {2})},
                              [&](const Case& c, FakeTier&) {
-                               if (++played == 3) throw TierLost("rank 1 is gone");
+                               if (++runs == 3) throw TierLost("rank 1 is gone");
                                return recorded(c, 0);
                              });
-  EXPECT_EQ(played, 3);
+  EXPECT_EQ(runs, 3);
   ASSERT_EQ(run.results.size(), 2u);
   EXPECT_EQ(run.results.at(1).kind, Result::Kind::inconclusive);
   EXPECT_EQ(run.results.at(1).worst.findings.at(0).diagnosis, "rank 1 is gone");
@@ -182,9 +182,9 @@ TEST(Campaign, AnInterruptEndsTheRunningCases) {
 
 TEST(Campaign, WhatHadFailedBeforeAnInterruptIsReportedAndSaved) {
   Bench bench;
-  int plays = 0;
+  int runs = 0;
   const auto run = bench.run({job_of(holds_unless_one(), {1})}, [&](const Case& c, FakeTier& tier) {
-    if (++plays == 1) return recorded(c, 1);
+    if (++runs == 1) return recorded(c, 1);
     bench.interrupted = true;
     tier.block();
     return History();
@@ -192,7 +192,7 @@ TEST(Campaign, WhatHadFailedBeforeAnInterruptIsReportedAndSaved) {
   EXPECT_TRUE(run.interrupted);
   ASSERT_EQ(run.results.size(), 1u);
   EXPECT_EQ(run.results[0].kind, Result::Kind::fail);
-  EXPECT_EQ(run.results[0].failure->plays.size(), 1u);
+  EXPECT_EQ(run.results[0].failure->runs.size(), 1u);
   EXPECT_FALSE(run.results[0].failure->case_file.empty());
 }
 

@@ -34,7 +34,7 @@ TEST(Canary, OneThatPassesIsEnoughToSaySoAndIsNamed) {
   EXPECT_EQ(run.blind, std::vector<std::string>{"ones"});
 }
 
-TEST(Canary, OneThatCannotBePlayedIsInconclusive) {
+TEST(Canary, OneThatCannotBeRunIsInconclusive) {
   Bench bench;
   const auto run = bench.run({}, [](const Case&, FakeTier&) -> History { throw TierError("gone"); },
                              {}, 1, {canary_of(1)});
@@ -62,13 +62,13 @@ TEST(Canary, MustBeShrunkToTheCaseThatIsKnown) {
   EXPECT_EQ(outcome(3), Run::Canary::passed);
 }
 
-// The tier records something else at each play, as a program does that reads a clock.
-TEST(Canary, OfASimulatedWorldIsPlayedTwiceWhereItPasses) {
+// The tier records something else at each run, as a program does that reads a clock.
+TEST(Canary, OfASimulatedWorldIsRunTwiceWhereItPasses) {
   Bench bench;
   auto canary = canary_of(2, "fail not_repeatable");
   canary.job.setting = {.tier = "sim", .backend = "memory"};
-  int64_t plays = 1;
-  const auto changes = [&](const Case& c, FakeTier&) { return recorded(c, ++plays); };
+  int64_t runs = 1;
+  const auto changes = [&](const Case& c, FakeTier&) { return recorded(c, ++runs); };
   EXPECT_EQ(bench.run({}, changes, {}, 1, {canary}).canary, Run::Canary::failed);
   EXPECT_EQ(bench.run({}, sees_its_value, {}, 1, {canary}).canary, Run::Canary::passed);
 }

@@ -26,7 +26,7 @@ TEST(CaseRun, AFailingCaseRunsThreeTimesAndIsSaved) {
   const auto& result = run.results.at(0);
   EXPECT_EQ(result.kind, Result::Kind::fail);
   EXPECT_EQ(result.failure->number, 2);
-  EXPECT_EQ(result.failure->plays.size(), 3u);
+  EXPECT_EQ(result.failure->runs.size(), 3u);
   EXPECT_EQ(written_out(holds_unless_one(), read_case_file(result.failure->case_file)).c,
             result.failure->c);
   EXPECT_EQ(result.failure->tail, "first line\nlast words");
@@ -36,14 +36,14 @@ TEST(CaseRun, AFailingCaseRunsThreeTimesAndIsSaved) {
 
 TEST(CaseRun, ASimulatedCaseThatIsAnotherOneTheSecondTimeFails) {
   for (const bool repeats : {true, false}) {
-    int plays = 0;
-    const auto play = [&](const Case& c, FakeTier&) {
-      return recorded(c, repeats ? 7 : 100 + plays++);
+    int runs = 0;
+    const auto history_of = [&](const Case& c, FakeTier&) {
+      return recorded(c, repeats ? 7 : 100 + runs++);
     };
     Bench bench;
     auto job = job_of(holds_unless_one(), {2});
     job.setting = {.tier = "sim", .backend = "memory"};
-    const auto run = bench.run({job}, play);
+    const auto run = bench.run({job}, history_of);
     EXPECT_EQ(run.results.at(0).kind, repeats ? Result::Kind::pass : Result::Kind::flaky);
     if (!repeats) {
       EXPECT_EQ(run.results[0].worst.findings.at(0).pattern, "not_repeatable");
@@ -51,24 +51,24 @@ TEST(CaseRun, ASimulatedCaseThatIsAnotherOneTheSecondTimeFails) {
   }
 }
 
-TEST(CaseRun, ACaseOutsideItsPreconditionIsRefusedWithoutAPlay) {
+TEST(CaseRun, ACaseOutsideItsPreconditionIsRefusedWithoutARun) {
   auto scenario = holds_unless_one();
   scenario.unmet_precondition = [](const Case& c) {
     return value_of(c) == 1 ? "the number must not be 1" : "";
   };
-  int plays = 0;
-  const auto play = [&](const Case& c, FakeTier&) {
-    ++plays;
+  int runs = 0;
+  const auto history_of = [&](const Case& c, FakeTier&) {
+    ++runs;
     return recorded(c, value_of(c));
   };
   Bench bench;
-  const auto run = bench.run({job_of(scenario, {2, 1, 3})}, play);
+  const auto run = bench.run({job_of(scenario, {2, 1, 3})}, history_of);
   const auto& result = run.results.at(0);
   EXPECT_EQ(result.kind, Result::Kind::pass);
   EXPECT_EQ(result.judged, 2);
   EXPECT_EQ(result.refused, (std::map<std::string, int64_t>{{"the number must not be 1", 1}}));
-  EXPECT_EQ(plays, 2);
-  const auto alone = bench.run({job_of(scenario, {1})}, play);
+  EXPECT_EQ(runs, 2);
+  const auto alone = bench.run({job_of(scenario, {1})}, history_of);
   EXPECT_EQ(alone.results.at(0).kind, Result::Kind::skip);
 }
 
@@ -116,14 +116,14 @@ TEST(CaseRun, AHangRunsTwice) {
     return toys::ended(c, {Ending::Kind::stuck, ""});
   });
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::hang);
-  EXPECT_EQ(run.results.at(0).failure->plays.size(), 2u);
+  EXPECT_EQ(run.results.at(0).failure->runs.size(), 2u);
 }
 
 TEST(CaseRun, ACaseThatFailsOnceIsFlaky) {
   Bench bench;
-  std::atomic<int> plays = 0;
+  std::atomic<int> runs = 0;
   const auto run = bench.run({job_of(holds_unless_one(), {4})}, [&](const Case& c, FakeTier&) {
-    return recorded(c, ++plays == 1 ? 1 : 0);
+    return recorded(c, ++runs == 1 ? 1 : 0);
   });
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::flaky);
 }

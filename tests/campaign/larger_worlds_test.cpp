@@ -17,7 +17,7 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
   const std::vector<Case> cases{planted::erased({.world = {.size = 2}})};
   constexpr int kSum = 4, kOther = 3;
   for (const bool is_by_chance : {false, true}) {
-    const auto play = [is_by_chance](const Case& c, FakeTier&) {
+    const auto history_of = [is_by_chance](const Case& c, FakeTier&) {
       return toys::recorded(c, world_size(c) < 2                   ? 0
                                : is_by_chance && world_size(c) > 2 ? kOther
                                                                    : kSum);
@@ -25,7 +25,7 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
     Bench bench;
     const auto run =
         bench.run({{planted::scenario_of_planted(), {.tier = "sim", .backend = "memory"}, cases}},
-                  play, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
+                  history_of, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
     const auto& finding = run.results.at(0).worst.findings.at(0);
     EXPECT_EQ(finding.pattern, is_by_chance ? "" : "sum_not_average");
     EXPECT_EQ(finding.diagnosis, is_by_chance
@@ -34,9 +34,9 @@ TEST(LargerWorlds, TakeBackAPatternOfTheWorldSizeThatTheyDoNotShow) {
   }
 }
 
-// The second setting takes the smallest case of the first, and plays no larger world itself.
+// The second setting takes the smallest case of the first, and runs no larger world itself.
 TEST(LargerWorlds, TakeBackThePatternOfASmallestCaseInEverySetting) {
-  const auto play = [](const Case& c, FakeTier&) {
+  const auto history_of = [](const Case& c, FakeTier&) {
     constexpr int kSum = 4, kOther = 3;
     return toys::recorded(c, world_size(c) < 2 ? 0 : world_size(c) > 2 ? kOther : kSum);
   };
@@ -45,9 +45,10 @@ TEST(LargerWorlds, TakeBackThePatternOfASmallestCaseInEverySetting) {
         planted::scenario_of_planted(), {.tier = tier}, std::vector<Case>{planted::erased(c)}};
   };
   Bench bench;
-  const auto run = bench.run({job("sim", {.world = {.size = 2}, .steps = 2}),
-                              job("cold", {.world = {.size = 2}, .steps = 3})},
-                             play, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
+  const auto run =
+      bench.run({job("sim", {.world = {.size = 2}, .steps = 2}),
+                 job("cold", {.world = {.size = 2}, .steps = 3})},
+                history_of, {.shrink = ShrinkOptions{.time = std::chrono::minutes(10)}});
   for (const auto& result : run.results) {
     EXPECT_EQ(result.failure->shrunk->tier, "sim");
     const auto& finding = result.worst.findings.at(0);

@@ -246,7 +246,7 @@ History ended_as(const Bug& bug, const Case& c) {
 }  // namespace
 
 // Every planted event strikes, and does nothing.
-History played(const Bug& bug, const Case& c) {
+History run(const Bug& bug, const Case& c) {
   const auto value = typed(c);
   auto ranks = (bug.strikes(value) ? ended_as(bug, c) : toys::recorded(c, 0)).ranks();
   for (const auto& injection : value.world.injections)
@@ -273,11 +273,11 @@ Planted large_case() {
   return c;
 }
 
-std::vector<std::optional<Outcome>> PlantedTrials::play(const std::vector<Case>& cases,
-                                                        Outcome wanted, TrialTime) {
+std::vector<std::optional<Outcome>> PlantedTrials::run(const std::vector<Case>& cases,
+                                                       Outcome wanted, TrialTime) {
   std::vector<std::optional<Outcome>> outcomes(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
-    ++plays;
+    ++runs;
     outcomes[i] = shows_(cases[i]) ? Outcome::shows : Outcome::passes;
     if (outcomes[i] == wanted) break;
   }

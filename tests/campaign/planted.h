@@ -74,18 +74,18 @@ Planted typed(const Case& c);
 Case erased(const Planted& c);
 
 // The history that the ranks of `c` leave where `bug` is the subject's.
-History played(const Bug& bug, const Case& c);
+History run(const Bug& bug, const Case& c);
 
 // A world of 7, 12 layers, 30 steps, and something in every other field.
 Planted large_case();
 
-// Plays candidates one by one, at once, and counts the plays.
+// Runs candidates one by one, at once, and counts the runs.
 class PlantedTrials : public Trials {
  public:
   explicit PlantedTrials(std::function<bool(const Case&)> shows) : shows_(std::move(shows)) {}
-  std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome wanted,
-                                           TrialTime until) override;
-  int64_t plays = 0;
+  std::vector<std::optional<Outcome>> run(const std::vector<Case>& cases, Outcome wanted,
+                                          TrialTime until) override;
+  int64_t runs = 0;
 
  private:
   std::function<bool(const Case&)> shows_;

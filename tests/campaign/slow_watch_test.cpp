@@ -8,23 +8,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-struct Plays {
+struct Runs {
   SlowWatch watch{seconds(5)};
   SlowWatch::Time start{};
   Case c{"toys.a", Json::object()};
   Setting setting;
 
-  Turn turn(int number, int play = 1) const { return {c, setting, number, 9, play}; }
+  Turn turn(int number, int run = 1) const { return {c, setting, number, 9, run}; }
   void began(int number, milliseconds at) { watch.began(turn(number), start + at); }
   void ended(int number, milliseconds at) { watch.ended(turn(number), start + at); }
   std::vector<Slow> slow(milliseconds at) { return watch.slow(start + at); }
 };
 
 TEST(SlowWatch, ACaseIsSlowOnceItsTimeIsUp) {
-  Plays plays;
-  plays.began(3, seconds(1));
-  EXPECT_TRUE(plays.slow(seconds(6)).empty());
-  const auto slow = plays.slow(seconds(7));
+  Runs runs;
+  runs.began(3, seconds(1));
+  EXPECT_TRUE(runs.slow(seconds(6)).empty());
+  const auto slow = runs.slow(seconds(7));
   ASSERT_EQ(slow.size(), 1u);
   EXPECT_EQ(slow[0].scenario, "toys.a");
   EXPECT_EQ(slow[0].number, 3);
@@ -33,12 +33,12 @@ TEST(SlowWatch, ACaseIsSlowOnceItsTimeIsUp) {
 }
 
 TEST(SlowWatch, RunningCasesAreKnownSlowOrNot) {
-  Plays plays;
-  plays.began(3, seconds(1));
-  plays.began(4, seconds(2));
-  plays.began(5, seconds(2));
-  plays.ended(4, seconds(3));
-  const auto running = plays.watch.running(plays.start + seconds(4));
+  Runs runs;
+  runs.began(3, seconds(1));
+  runs.began(4, seconds(2));
+  runs.began(5, seconds(2));
+  runs.ended(4, seconds(3));
+  const auto running = runs.watch.running(runs.start + seconds(4));
   ASSERT_EQ(running.size(), 2u);
   EXPECT_EQ(running[0].number, 3);
   EXPECT_EQ(running[0].so_far, seconds(3));
@@ -46,42 +46,42 @@ TEST(SlowWatch, RunningCasesAreKnownSlowOrNot) {
 }
 
 TEST(SlowWatch, ACaseWithALongUsualTimeBecomesSlowLater) {
-  Plays plays;
-  plays.began(1, seconds(0));
-  plays.ended(1, seconds(4));
-  plays.began(2, seconds(10));
-  EXPECT_TRUE(plays.slow(seconds(19)).empty());
-  const auto slow = plays.slow(milliseconds(19001));
+  Runs runs;
+  runs.began(1, seconds(0));
+  runs.ended(1, seconds(4));
+  runs.began(2, seconds(10));
+  EXPECT_TRUE(runs.slow(seconds(19)).empty());
+  const auto slow = runs.slow(milliseconds(19001));
   ASSERT_EQ(slow.size(), 1u);
   EXPECT_EQ(slow[0].usual, seconds(4));
 }
 
 TEST(SlowWatch, AScenarioIsNamedOnceInEachSetting) {
-  Plays plays;
-  plays.began(1, seconds(0));
-  plays.began(2, seconds(0));
-  EXPECT_EQ(plays.slow(seconds(6)).size(), 1u);
-  EXPECT_TRUE(plays.slow(seconds(60)).empty());
-  plays.setting.subject = "other";
-  plays.began(1, seconds(60));
-  EXPECT_EQ(plays.slow(seconds(66)).size(), 1u);
+  Runs runs;
+  runs.began(1, seconds(0));
+  runs.began(2, seconds(0));
+  EXPECT_EQ(runs.slow(seconds(6)).size(), 1u);
+  EXPECT_TRUE(runs.slow(seconds(60)).empty());
+  runs.setting.subject = "other";
+  runs.began(1, seconds(60));
+  EXPECT_EQ(runs.slow(seconds(66)).size(), 1u);
 }
 
 TEST(SlowWatch, WhatEndedIsNotSlow) {
-  Plays plays;
-  plays.began(1, seconds(0));
-  plays.ended(1, seconds(1));
-  EXPECT_TRUE(plays.slow(seconds(60)).empty());
+  Runs runs;
+  runs.began(1, seconds(0));
+  runs.ended(1, seconds(1));
+  EXPECT_TRUE(runs.slow(seconds(60)).empty());
 }
 
-TEST(SlowWatch, EachPlayOfACaseIsAPlayOfItsOwn) {
-  Plays plays;
-  plays.watch.began(plays.turn(1, 1), plays.start);
-  plays.watch.ended(plays.turn(1, 1), plays.start + seconds(1));
-  plays.watch.began(plays.turn(1, 2), plays.start + seconds(2));
-  const auto slow = plays.slow(seconds(9));
+TEST(SlowWatch, EachRunOfACaseIsARunOfItsOwn) {
+  Runs runs;
+  runs.watch.began(runs.turn(1, 1), runs.start);
+  runs.watch.ended(runs.turn(1, 1), runs.start + seconds(1));
+  runs.watch.began(runs.turn(1, 2), runs.start + seconds(2));
+  const auto slow = runs.slow(seconds(9));
   ASSERT_EQ(slow.size(), 1u);
-  EXPECT_EQ(slow[0].play, 2);
+  EXPECT_EQ(slow[0].run, 2);
 }
 
 }  // namespace

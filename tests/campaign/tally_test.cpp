@@ -42,7 +42,7 @@ std::string claimed(const std::vector<std::string>& values) {
   job.cases = cases;
   Tally tally(job);
   for (const auto kind : {Kind::pass, Kind::pass, Kind::refused})
-    tally.played(*tally.next(), verdict(kind));
+    tally.record(*tally.next(), verdict(kind));
   return tally.result().exactness;
 }
 
@@ -73,10 +73,10 @@ TEST(Tally, ALowerNumberThatWasNotHandedOutYetStillDecidesTheResult) {
   job.cases = cases;
   Tally tally(job);
   EXPECT_EQ(*tally.next(), 2u);
-  tally.played(2, verdict(Kind::fail));
+  tally.record(2, verdict(Kind::fail));
   EXPECT_FALSE(tally.complete());
   EXPECT_EQ(*tally.next(), 0u);
-  tally.played(0, verdict(Kind::fail));
+  tally.record(0, verdict(Kind::fail));
   EXPECT_EQ(tally.next(), std::nullopt);
   EXPECT_TRUE(tally.complete());
   EXPECT_EQ(tally.culprits(), std::vector<size_t>{0});
@@ -84,7 +84,7 @@ TEST(Tally, ALowerNumberThatWasNotHandedOutYetStillDecidesTheResult) {
 
 TEST(Tally, AllPassing) {
   auto tally = tally_of({2, 3});
-  for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::pass));
+  for (int i = 0; i < 2; ++i) tally.record(*tally.next(), verdict(Kind::pass));
   EXPECT_TRUE(tally.complete());
   EXPECT_EQ(tally.result().kind, Result::Kind::pass);
   EXPECT_EQ(tally.result().judged, 2);
@@ -94,13 +94,13 @@ TEST(Tally, AllPassing) {
 TEST(Tally, TheFirstFailureByNumberDecidesWhateverTheOrderInTime) {
   auto tally = tally_of({1, 2, 3, 4, 5});
   for (int i = 0; i < 4; ++i) tally.next();
-  tally.played(3, verdict(Kind::crash));
+  tally.record(3, verdict(Kind::crash));
   EXPECT_FALSE(tally.next()) << "no case after a failing one is started";
-  EXPECT_TRUE(tally.worth_playing(1));
-  tally.played(1, verdict(Kind::fail));
-  EXPECT_FALSE(tally.worth_playing(2));
+  EXPECT_TRUE(tally.worth_running(1));
+  tally.record(1, verdict(Kind::fail));
+  EXPECT_FALSE(tally.worth_running(2));
   tally.dropped(2);
-  tally.played(0, verdict(Kind::pass));
+  tally.record(0, verdict(Kind::pass));
   ASSERT_TRUE(tally.complete());
   const auto result = tally.result();
   EXPECT_EQ(result.kind, Result::Kind::fail);
@@ -111,26 +111,26 @@ TEST(Tally, TheFirstFailureByNumberDecidesWhateverTheOrderInTime) {
 
 TEST(Tally, UnlikeVerdictsOfOneCaseAreFlaky) {
   auto tally = tally_of({1});
-  tally.played(*tally.next(), verdict(Kind::fail));
-  tally.played_again(0, verdict(Kind::fail));
+  tally.record(*tally.next(), verdict(Kind::fail));
+  tally.record_again(0, verdict(Kind::fail));
   EXPECT_FALSE(tally.flaky(0));
-  tally.played_again(0, verdict(Kind::pass));
+  tally.record_again(0, verdict(Kind::pass));
   EXPECT_TRUE(tally.flaky(0));
   EXPECT_EQ(tally.result().kind, Result::Kind::flaky);
-  EXPECT_EQ(tally.result().failure->plays, (std::vector{Kind::fail, Kind::fail, Kind::pass}));
+  EXPECT_EQ(tally.result().failure->runs, (std::vector{Kind::fail, Kind::fail, Kind::pass}));
 }
 
 TEST(Tally, EveryCaseRefusedIsASkipWithItsReason) {
   auto tally = tally_of({1, 2});
-  for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::refused, "no GPU"));
+  for (int i = 0; i < 2; ++i) tally.record(*tally.next(), verdict(Kind::refused, "no GPU"));
   EXPECT_EQ(tally.result().kind, Result::Kind::skip);
   EXPECT_EQ(tally.result().refused, (std::map<std::string, int64_t>{{"no GPU", 2}}));
 }
 
 TEST(Tally, SomeCasesRefusedAreCountedBesideThePass) {
   auto tally = tally_of({1, 2});
-  tally.played(*tally.next(), verdict(Kind::refused));
-  tally.played(*tally.next(), verdict(Kind::pass));
+  tally.record(*tally.next(), verdict(Kind::refused));
+  tally.record(*tally.next(), verdict(Kind::pass));
   EXPECT_EQ(tally.result().kind, Result::Kind::pass);
   EXPECT_EQ(tally.result().judged, 1);
   EXPECT_EQ(tally.result().refused.at("why"), 1);
@@ -138,16 +138,16 @@ TEST(Tally, SomeCasesRefusedAreCountedBesideThePass) {
 
 TEST(Tally, AFailureWeighsMoreThanAnInconclusiveCaseBeforeIt) {
   auto tally = tally_of({1, 2});
-  tally.played(*tally.next(), verdict(Kind::inconclusive));
+  tally.record(*tally.next(), verdict(Kind::inconclusive));
   EXPECT_EQ(tally.culprits(), std::vector<size_t>{0});
-  tally.played(*tally.next(), verdict(Kind::hang));
+  tally.record(*tally.next(), verdict(Kind::hang));
   EXPECT_EQ(tally.result().kind, Result::Kind::hang);
   EXPECT_EQ(tally.result().failure->number, 2);
 }
 
 TEST(Tally, ThreeInconclusiveCasesEndTheScenario) {
   auto tally = tally_of({1, 2, 3, 4, 5});
-  for (int i = 0; i < 3; ++i) tally.played(*tally.next(), verdict(Kind::inconclusive));
+  for (int i = 0; i < 3; ++i) tally.record(*tally.next(), verdict(Kind::inconclusive));
   EXPECT_TRUE(tally.complete());
   EXPECT_EQ(tally.result().kind, Result::Kind::inconclusive);
 }
@@ -168,7 +168,7 @@ TEST(Tally, OneThatKeepsGoingJudgesEveryCaseAndCountsEachSignature) {
                                       with_pattern(Kind::inconclusive, "a"),
                                       with_pattern(Kind::fail, "other")};
   for (size_t i = 0; i < verdicts.size(); ++i) EXPECT_EQ(tally.next(), i);
-  for (size_t i = verdicts.size(); i-- > 0;) tally.played(i, verdicts[i]);
+  for (size_t i = verdicts.size(); i-- > 0;) tally.record(i, verdicts[i]);
   ASSERT_TRUE(tally.complete());
   EXPECT_EQ(tally.culprits(), (std::vector<size_t>{1, 3, 7, 0}));
   const auto result = tally.result();
@@ -189,7 +189,7 @@ TEST(Tally, OneThatKeepsGoingJudgesEveryCaseAndCountsEachSignature) {
 
 TEST(Tally, OneThatDoesNotKeepGoingCountsNoSignature) {
   auto tally = tally_of({1, 2});
-  tally.played(*tally.next(), verdict(Kind::fail));
+  tally.record(*tally.next(), verdict(Kind::fail));
   EXPECT_TRUE(tally.result().signatures.empty());
   EXPECT_TRUE(tally.result().others.empty());
 }
@@ -197,9 +197,9 @@ TEST(Tally, OneThatDoesNotKeepGoingCountsNoSignature) {
 TEST(Tally, ASignatureThatChangesInAnotherRunIsFlakyAndTheOthersAreNot) {
   Tally tally(toys::job_of(toys::holds_unless_one(), {0, 1}), AfterFailure::keep_going);
   for (const char* pattern : {"one", "other"})
-    tally.played(*tally.next(), with_pattern(Kind::fail, pattern));
-  tally.played_again(0, with_pattern(Kind::fail, "one"));
-  tally.played_again(1, verdict(Kind::pass));
+    tally.record(*tally.next(), with_pattern(Kind::fail, pattern));
+  tally.record_again(0, with_pattern(Kind::fail, "one"));
+  tally.record_again(1, verdict(Kind::pass));
   const auto result = tally.result();
   EXPECT_EQ(result.kind, Result::Kind::fail);
   EXPECT_EQ(result.others.at(0).kind, Result::Kind::flaky);
@@ -219,7 +219,7 @@ Job job_with_shares(int64_t hard_from) {
 
 Result all_pass(const Job& job, size_t but = 0) {
   Tally tally(job);
-  for (size_t i = but; i < job.cases.size(); ++i) tally.played(*tally.next(), verdict(Kind::pass));
+  for (size_t i = but; i < job.cases.size(); ++i) tally.record(*tally.next(), verdict(Kind::pass));
   return tally.result();
 }
 
@@ -254,7 +254,7 @@ TEST(Tally, WhatIsRefusedWasDrawn) {
       const bool is_hard = job.cases.is_drawn(*index) && toys::value_of(job.cases[*index]) >= 300;
       const bool refuses = is_hard && refused < refusals_most;
       refused += refuses;
-      tally.played(*index, verdict(refuses ? Kind::refused : Kind::pass));
+      tally.record(*index, verdict(refuses ? Kind::refused : Kind::pass));
     }
     return tally.result();
   };
@@ -276,7 +276,7 @@ TEST(Tally, AShardDoesNotJudgeShares) {
   EXPECT_EQ(all_pass(job).kind, Result::Kind::fail);
   job.shard = {1, 2};
   Tally tally(job);
-  while (const auto index = tally.next()) tally.played(*index, verdict(Kind::pass));
+  while (const auto index = tally.next()) tally.record(*index, verdict(Kind::pass));
   EXPECT_EQ(tally.result().kind, Result::Kind::pass);
   EXPECT_FALSE(tally.result().required_shares.empty()) << "the report of all shards judges them";
 }
@@ -287,8 +287,8 @@ TEST(Tally, CountsTheSchedulesOfTheCasesThatCount) {
   tally.tried_schedules(0, {.count = 6});
   tally.tried_schedules(1, {.count = 20, .complete = false, .decisions = 4});
   tally.tried_schedules(2, {.count = 100});
-  tally.played(0, verdict(Kind::pass));
-  tally.played(1, verdict(Kind::fail));
+  tally.record(0, verdict(Kind::pass));
+  tally.record(1, verdict(Kind::fail));
   tally.dropped(2);
   EXPECT_EQ(tally.result().schedules,
             (ScheduleCounts{.schedules = 26, .cases = 2, .complete = 1, .decisions_min = 4}));

@@ -73,8 +73,8 @@ int64_t value_of(const Case& c) {
   return c.value["value"].get<int64_t>();
 }
 
-History FakeTier::play(const Scenario&, const Case& c, const Setting&, const CaseRunOptions&) {
-  return play_ ? play_(c, *this) : recorded(c, 0);
+History FakeTier::run(const Scenario&, const Case& c, const Setting&, const CaseRunOptions&) {
+  return run_ ? run_(c, *this) : recorded(c, 0);
 }
 
 void FakeTier::keep_output(const std::filesystem::path& folder, const History&) {
@@ -92,9 +92,9 @@ void FakeTier::block() {
   throw Interrupted();
 }
 
-std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& play) {
+std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& run) {
   std::vector<std::unique_ptr<Tier>> out;
-  for (int lane = 0; lane < count; ++lane) out.push_back(std::make_unique<FakeTier>(play));
+  for (int lane = 0; lane < count; ++lane) out.push_back(std::make_unique<FakeTier>(run));
   return out;
 }
 

@@ -32,14 +32,14 @@ History ended(const Case& c, Ending ending);
 
 int64_t value_of(const Case& c);
 
-// Plays what `play` says; an empty function records 0 on every rank.
+// Runs what `run` says; an empty function records 0 on every rank.
 class FakeTier : public Tier {
  public:
   using HistoryOf = std::function<History(const Case&, FakeTier&)>;
-  explicit FakeTier(HistoryOf play = {}) : play_(std::move(play)) {}
+  explicit FakeTier(HistoryOf run = {}) : run_(std::move(run)) {}
 
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override;
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 
@@ -47,11 +47,11 @@ class FakeTier : public Tier {
   void block();
 
  private:
-  HistoryOf play_;
+  HistoryOf run_;
   std::atomic<bool> stopped_ = false;
 };
 
-std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& play);
+std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::HistoryOf& run);
 
 // A folder of its own, gone with it.
 class Folder {

@@ -62,8 +62,8 @@ TEST(Explain, AListHasTheNearestOneThatPasses) {
 
 TEST(Explain, AValueThatFailsOtherwiseNeitherPassesNorIsAnything) {
   struct Other : Trials {
-    std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome,
-                                             TrialTime) override {
+    std::vector<std::optional<Outcome>> run(const std::vector<Case>& cases, Outcome,
+                                            TrialTime) override {
       return std::vector<std::optional<Outcome>>(cases.size(), Outcome::other);
     }
   } trials;
@@ -84,7 +84,7 @@ TEST(Explain, ValuesOutsideThePreconditionAreNotTried) {
   Search search(trials);
   search.allow(TrialTime::max(), 10'000);
   const auto notes = explain(scenario, planted::erased({.steps = 4}), search);
-  EXPECT_GT(trials.plays, 20);
+  EXPECT_GT(trials.runs, 20);
   const auto steps = std::find_if(notes.begin(), notes.end(),
                                   [](const FieldNote& note) { return note.path == "steps"; });
   ASSERT_NE(steps, notes.end());

@@ -190,7 +190,7 @@ struct Faulty {
     const auto value = planted::typed(c);
     for (const auto bug : bugs)
       if (planted::bugs()[bug].strikes(value))
-        return judge(scenario, c, played(planted::bugs()[bug], c));
+        return judge(scenario, c, run(planted::bugs()[bug], c));
     return {};
   }
 };

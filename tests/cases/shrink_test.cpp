@@ -21,11 +21,11 @@ using planted::PlantedTrials;
 
 constexpr int64_t kRunsMost = 2000;
 
-// Plays with the judge between, as a campaign does.
+// Runs with the judge between, as a campaign does.
 struct Bench {
   explicit Bench(const Bug& bug) : bug(bug) {}
 
-  Verdict verdict(const Case& c) const { return judge(scenario, c, played(bug, c)); }
+  Verdict verdict(const Case& c) const { return judge(scenario, c, run(bug, c)); }
 
   // From `start`, which fails, to its smallest case, as shrink_failure searches.
   Descent shrunk(const Case& start) {
@@ -152,7 +152,7 @@ TEST(Shrink, ACaseWithTheWorldOfAnotherBugIsLeftAlone) {
   const auto& hang = planted::bugs()[1];
   const auto scenario = planted::scenario_of_planted();
   const auto verdict = [&](const Case& c) {
-    return judge(scenario, c, played(hang.strikes(planted::typed(c)) ? hang : wrong_number, c));
+    return judge(scenario, c, run(hang.strikes(planted::typed(c)) ? hang : wrong_number, c));
   };
   auto start = planted::erased(planted::large_case());
   const auto signature = verdict(start).signature();
@@ -173,7 +173,7 @@ TEST(Shrink, ABudgetOfRunsEndsItWithTheSmallestSoFar) {
   search.allow(TrialTime::max(), 30);
   const auto descent = shrink(scenario, planted::erased(start), search);
   EXPECT_EQ(search.runs(), 30);
-  EXPECT_EQ(trials.plays, 30);
+  EXPECT_EQ(trials.runs, 30);
   EXPECT_FALSE(descent.is_smallest);
   EXPECT_GT(descent.path.size(), 3u);
   EXPECT_TRUE(bug.strikes(planted::typed(descent.smallest())));

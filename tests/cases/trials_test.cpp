@@ -15,19 +15,19 @@ std::vector<Case> cases(const std::vector<int64_t>& values) {
 
 // The outcome of a case is in its value: 0 passes, 1 shows the failure, 2 is another.
 struct Scripted : Trials {
-  Outcomes play(const std::vector<Case>& all, Outcome wanted, TrialTime) override {
+  Outcomes run(const std::vector<Case>& all, Outcome wanted, TrialTime) override {
     Outcomes out(all.size());
-    for (size_t i = 0; i < all.size() && i < plays_most; ++i) {
-      ++plays;
+    for (size_t i = 0; i < all.size() && i < runs_most; ++i) {
+      ++runs;
       const auto value = toys::value_of(all[i]) % 10;
       out[i] = value == 1 ? Outcome::shows : value == 0 ? Outcome::passes : Outcome::other;
-      if (out[i] == wanted && !plays_ahead) break;
+      if (out[i] == wanted && !runs_ahead) break;
     }
     return out;
   }
-  int plays = 0;
-  size_t plays_most = 100;
-  bool plays_ahead = false;
+  int runs = 0;
+  size_t runs_most = 100;
+  bool runs_ahead = false;
 };
 
 TEST(Search, TheFirstWantedCaseIsFound) {
@@ -42,7 +42,7 @@ TEST(Search, TheFirstWantedCaseIsFound) {
   EXPECT_EQ(search.outcome(cases({99}).front()), std::nullopt);
 }
 
-// As a loop over all cases one by one finds it, on lists longer than what is played at once.
+// As a loop over all cases one by one finds it, on lists longer than what is run at once.
 TEST(Search, TheFirstWantedCaseIsFoundFromAnywhereOnAndRoundTheEnd) {
   EXPECT_TRUE(rc::check([] {
     const auto values = *rc::gen::resize(
@@ -56,7 +56,7 @@ TEST(Search, TheFirstWantedCaseIsFoundFromAnywhereOnAndRoundTheEnd) {
     std::vector<int64_t> scripted(values);  // 1 shows the failure
     for (auto& value : scripted) value = 10 * value + (value == wanted);
     Scripted trials;
-    trials.plays_most = 1000;
+    trials.runs_most = 1000;
     Search search(trials);
     search.allow(TrialTime::max(), 1000);
     RC_ASSERT(search.first(cases(scripted), Outcome::shows, begin) == expected);
@@ -69,7 +69,7 @@ TEST(Search, AKnownCaseNeitherRunsNorCountsAgain) {
   search.allow(TrialTime::max(), 100);
   EXPECT_EQ(search.first(cases({10, 20, 10, 11}), Outcome::shows), 3u);
   EXPECT_EQ(search.first(cases({20, 11, 30}), Outcome::shows), 1u);
-  EXPECT_EQ(trials.plays, 3);
+  EXPECT_EQ(trials.runs, 3);
   EXPECT_EQ(search.runs(), 3);
 }
 
@@ -80,20 +80,20 @@ TEST(Search, ACaseThatShowedTheFailureRunsAgainOnceFewerCasesDo) {
   EXPECT_EQ(search.first(cases({10, 11}), Outcome::shows), 1u);
   search.narrow();
   EXPECT_EQ(search.first(cases({10, 11}), Outcome::shows), 1u);
-  EXPECT_EQ(trials.plays, 3) << "what passed still does";
+  EXPECT_EQ(trials.runs, 3) << "what passed still does";
   EXPECT_EQ(search.runs(), 2);
 }
 
 TEST(Search, ACaseThatRanAheadDoesNotCountBeforeItsTurn) {
   Scripted trials;
-  trials.plays_ahead = true;
+  trials.runs_ahead = true;
   Search search(trials);
   search.allow(TrialTime::max(), 100);
   EXPECT_EQ(search.first(cases({10, 11, 20, 30}), Outcome::shows), 1u);
-  EXPECT_EQ(trials.plays, 4);
+  EXPECT_EQ(trials.runs, 4);
   EXPECT_EQ(search.runs(), 2);
   EXPECT_EQ(search.first(cases({20, 30}), Outcome::shows), std::nullopt);
-  EXPECT_EQ(trials.plays, 4);
+  EXPECT_EQ(trials.runs, 4);
   EXPECT_EQ(search.runs(), 4);
 }
 
@@ -103,12 +103,12 @@ TEST(Search, ItEndsWithItsRunsOrItsTime) {
   search.allow(TrialTime::max(), 2);
   EXPECT_EQ(search.first(cases({10, 20, 30, 11}), Outcome::shows), std::nullopt);
   EXPECT_EQ(search.ended(), Search::End::runs);
-  EXPECT_EQ(trials.plays, 2);
+  EXPECT_EQ(trials.runs, 2);
   search.allow(TrialTime::max(), 100);
-  trials.plays_most = 1;
+  trials.runs_most = 1;
   EXPECT_EQ(search.first(cases({10, 20, 30, 11}), Outcome::shows), std::nullopt);
   EXPECT_EQ(search.ended(), Search::End::time);
-  trials.plays_most = 100;
+  trials.runs_most = 100;
   search.allow(TrialTime::max(), 100);
   EXPECT_EQ(search.first(cases({10, 20, 30, 11}), Outcome::shows), 3u);
   EXPECT_EQ(search.ended(), Search::End::none);
@@ -119,12 +119,12 @@ TEST(TrialList, CasesBeforeTheFirstWantedOneAreNeededAndNoOthers) {
   EXPECT_EQ(list.next(), 0u);
   EXPECT_EQ(list.next(), 1u);
   EXPECT_EQ(list.next(), 2u);
-  list.played(2, Outcome::shows);
+  list.record(2, Outcome::shows);
   EXPECT_EQ(list.next(), std::nullopt);
   EXPECT_FALSE(list.complete()) << "an earlier one may show it too";
-  list.played(1, Outcome::passes);
+  list.record(1, Outcome::passes);
   EXPECT_FALSE(list.complete());
-  list.played(0, Outcome::shows);
+  list.record(0, Outcome::shows);
   EXPECT_TRUE(list.complete());
   EXPECT_EQ(list.outcomes()[0], Outcome::shows);
 }
@@ -133,7 +133,7 @@ TEST(TrialList, LaterCasesThatAreOutAreNotWaitedFor) {
   TrialList list(cases({0, 0}), Outcome::shows);
   list.next();
   list.next();
-  list.played(0, Outcome::shows);
+  list.record(0, Outcome::shows);
   EXPECT_TRUE(list.complete());
 }
 
@@ -143,15 +143,15 @@ TEST(TrialList, AClosedListWaitsForWhatIsOut) {
   list.close();
   EXPECT_EQ(list.next(), std::nullopt);
   EXPECT_FALSE(list.complete());
-  list.played(0, Outcome::passes);
+  list.record(0, Outcome::passes);
   EXPECT_TRUE(list.complete());
   EXPECT_EQ(list.outcomes(), (Outcomes{Outcome::passes, {}, {}}));
 }
 
-TEST(TrialList, APlayThatWasEndedEndsTheList) {
+TEST(TrialList, ARunThatWasEndedEndsTheList) {
   TrialList list(cases({0, 0, 0}), Outcome::shows);
   list.next();
-  list.played(0, {});
+  list.record(0, {});
   EXPECT_EQ(list.next(), std::nullopt);
   EXPECT_TRUE(list.complete());
 }

@@ -52,7 +52,7 @@ class ProgramCase(unittest.TestCase):
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
         self.mark = "TOYS_MARK=" + uuid.uuid4().hex
-        self.file = os.path.join(self.folder, "file")  # Tells toys.change_mind of its first play.
+        self.file = os.path.join(self.folder, "file")  # Tells toys.change_mind of its first run.
         self.pipe = os.path.join(self.folder, "pipe")  # What toys.wait waits for.
         self.environment = {
             name: value
@@ -127,7 +127,7 @@ class ProgramCase(unittest.TestCase):
             time.sleep(0.01)
 
     def start_waiting(self, *arguments):
-        """A run of toys.wait, once a case of it is being played."""
+        """A run of toys.wait, once a case of it is being run."""
         os.mkfifo(self.pipe)
         process = self.start("run", "toys.wait", "--seed", "7", *arguments, TOYS_PIPE=self.pipe)
         self.wait_until(lambda: any(event["event"] == "case" for event in self.events()), process)

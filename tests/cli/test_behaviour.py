@@ -24,10 +24,10 @@ class Drawing(ProgramCase):
         return {(event["scenario"], event["number"]): event["case"]
                 for event in self.events() if event["event"] == "case"}
 
-    def test_the_same_seed_plays_the_same_cases(self):
+    def test_the_same_seed_runs_the_same_cases(self):
         self.assertEqual(self.cases("--seed", "0x11"), self.cases("--seed", "17", "-j", "1"))
 
-    def test_another_seed_plays_others(self):
+    def test_another_seed_runs_others(self):
         self.assertNotEqual(self.cases("--seed", "1"), self.cases("--seed", "2"))
 
     def test_a_seed_that_was_not_given_is_printed(self):
@@ -270,7 +270,7 @@ class Ending(ProgramCase):
         first = next(event for event in self.events() if event["event"] == "verdict")
         self.assertEqual(first["verdict"], "crash")
         self.assertIn("was ended by SIGKILL", first["text"])
-        self.assertIn("FLAKY", out, "nobody killed the second play")
+        self.assertIn("FLAKY", out, "nobody killed the second run")
 
     def process_of_rank(self, rank):
         """A rank of toys.wait leaves it beside the pipe before it waits; None until the whole line is there."""
@@ -287,7 +287,7 @@ class Ending(ProgramCase):
             os.kill(server, signal.SIGKILL)
         status, out, _ = self.finish(process)
         self.assertEqual(status, 3, out)
-        self.assertIn("? The tier must play the case", out)
+        self.assertIn("? The tier must run the case", out)
         shutil.rmtree(self.temporary)  # A killed server tidies nothing up.
         os.mkdir(self.temporary)
 

@@ -39,7 +39,7 @@ class Defaults(ProgramCase):
         _, out, _ = self.run_program("run", "toys.hold", "--exclude", "toys.bare", "-q", LOCKSTEP_RUN_CASES="2")
         self.assertIn("2 scenarios: 2 passed   4 cases ", out)
         self.write('[run]\ntier = ["sim", "cold"]\n')
-        _, out, _ = self.finish(self.start_as_given("run", "toys.hold", "--plan"))
+        _, out, _ = self.finish(self.start_as_given("run", "toys.hold", "--dry-run"))
         self.assertRegex(out, r"(?s)toys sim .*toys cold |toy sim .*toy cold ")
 
     def test_what_names_nothing_is_refused_in_a_sentence(self):
@@ -73,7 +73,7 @@ class Defaults(ProgramCase):
         _, out, _ = self.run_program("list", "toys.mul", "--format", "json")
         self.assertEqual([each["name"] for each in json.loads(out)["scenarios"]], ["toys.multiply"])
         self.assertIn("unknown value 'yaml'; known: text, json", self.refusal("list", "--format", "yaml"))
-        self.assertIn("--plan and --format exclude each other", self.refusal("run", "--plan", "--format", "json"))
+        self.assertIn("--dry-run and --format exclude each other", self.refusal("run", "--dry-run", "--format", "json"))
 
 
 if __name__ == "__main__":

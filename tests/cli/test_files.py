@@ -98,7 +98,7 @@ class Sizes(FilesCase):
     def test_ranges_of_a_hundred_million_cases_take_no_memory(self):
         cases = 100_000_000
         run = self.run_json()
-        result, planned = run["results"][0], run["plan"][0]
+        result, planned = run["results"][0], run["jobs"][0]
         planned["cases"] = cases
         result["groups"] = [{**result["groups"][0], "cases": "1-%d" % cases}]
         result["judged"] = cases
@@ -106,7 +106,7 @@ class Sizes(FilesCase):
         result["world_min"] = result["world_max"] = result["groups"][0]["world"]
         count = 8
         run["results"] = [{**result, "tier": "tier%d" % i} for i in range(count)]
-        run["plan"] = [{**planned, "tier": "tier%d" % i} for i in range(count)]
+        run["jobs"] = [{**planned, "tier": "tier%d" % i} for i in range(count)]
         status, out, peak = self.peak_kb("report", self.write(json.dumps(run), "large.json"))
         self.assertEqual(status, 0, out)
         self.assertIn("800,000,000 cases", out)

@@ -130,7 +130,7 @@ class Gate(ProgramCase):
         self.assertFalse(is_fenced, what)
         self.assertNotIn("injected", "\n".join(outside), what)
 
-    def play(self, what, reports=True):
+    def everything_said(self, what, reports=True):
         """Every command and every format that says something of a recorded run."""
         said = []
         for command in (["judge", "run", "--json", "run.json", "--junit", "junit.xml", "--html", "page.html", "--color", "never"],
@@ -164,9 +164,9 @@ class Gate(ProgramCase):
             said.append(text)
         return "".join(said)
 
-    def test_a_run_that_nobody_changed_is_played_in_every_format(self):
+    def test_a_run_that_nobody_changed_is_run_in_every_format(self):
         self.write()
-        said = self.play("as it is")
+        said = self.everything_said("as it is")
         for part in ("parameters.are_the_same", "allgather", "rank 0 waited"):
             self.assertIn(part, said)
 
@@ -179,7 +179,7 @@ class Gate(ProgramCase):
                     continue
                 tried.add(place)
                 self.write(number, with_text(header, at, HOSTILE))
-                seen += "injected" in self.play(place, reports=len(tried) % 8 == 0)
+                seen += "injected" in self.everything_said(place, reports=len(tried) % 8 == 0)
         self.assertGreater(seen, 10, "of %d texts" % len(tried))
 
     def test_a_line_that_begins_with_a_name_is_no_command(self):
@@ -187,12 +187,12 @@ class Gate(ProgramCase):
             number = next(number for number, record in enumerate(records_of(0)) if record[0] == kind)
             for name in ("::error::injected", "\u00a0\u2003::error::injected", "##[error]injected"):
                 self.write(number, lambda rank: {**records_of(rank)[number][1], field: name}, ranks=(0, 1))
-                self.assertIn("injected", self.play((field, name)))
+                self.assertIn("injected", self.everything_said((field, name)))
 
     def test_no_name_of_a_setting_does_either(self):
         number = next(number for number, record in enumerate(records_of(0)) if record[1].get("name") == "optimizer 0")
         self.write(number, lambda rank: {"name": "optimizer 0", "values": {"kind": "SGD", "groups": [{HOSTILE: rank}]}}, ranks=(0, 1))
-        self.assertIn("injected", self.play("the name of a setting"))
+        self.assertIn("injected", self.everything_said("the name of a setting"))
 
     def test_a_name_that_is_no_text_does_not_make_the_run_unreadable(self):
         for name in (rb"tr\ud8ffin.py", b"tr\xffin.py"):

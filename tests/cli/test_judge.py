@@ -89,7 +89,7 @@ class Recorded(ProgramCase):
             self.assertEqual(file.read(), "kept")
         self.assertFalse(os.path.islink(os.path.join(self.folder, "run", "trace.json")))
 
-    def played(self):
+    def replayed(self):
         """A case that failed in a simulated world, with what its ranks recorded."""
         with open(os.path.join(self.folder, "case.json"), "w", encoding="ascii") as file:
             json.dump({"lockstep_case": 1, "scenario": "toys.average", "value": {"world": {"size": 3}}}, file)
@@ -100,7 +100,7 @@ class Recorded(ProgramCase):
         return status, out + err
 
     def test_a_case_that_another_program_ran_has_the_verdict_that_ours_had(self):
-        status, out, err = self.played()
+        status, out, err = self.replayed()
         self.assertEqual(status, 1, out + err)
         self.assertIn("histories: histories, of toys.average (toy, sim), case 1 of 1", out)
         again, text = self.judged_case()
@@ -109,13 +109,13 @@ class Recorded(ProgramCase):
         self.assertEqual(text[text.index("\u2717"):text.index("  read ")], story)
 
     def test_a_case_has_a_trace_as_a_recorded_run_has(self):
-        _, out, _ = self.played()
+        _, out, _ = self.replayed()
         self.assertRegex(out, r"toys\.average \(toy, sim\), case 1 of 1, 3 ranks")
         with open(os.path.join(self.folder, "trace.json"), encoding="utf-8") as file:
             self.assertEqual({event["pid"] for event in json.load(file)["traceEvents"]}, {0, 1, 2})
 
     def test_a_history_of_another_case_or_of_no_case_is_refused(self):
-        self.played()
+        self.replayed()
         path = os.path.join(self.folder, "histories", "rank1.history")
         with open(path, "rb") as file:
             content = file.read()

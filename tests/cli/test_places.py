@@ -106,7 +106,7 @@ class OnGithub(ProgramCase):
             run["results"][0]["refused"] = {planted("x"): 0}
 
         def in_setting(run):
-            run["plan"][0]["tier"] = run["results"][0]["tier"] = "cold\r::error::planted"
+            run["jobs"][0]["tier"] = run["results"][0]["tier"] = "cold\r::error::planted"
 
         for change in (in_version, in_claim, in_rule, in_reason, in_setting):
             status, out, err = self.changed_run(change)

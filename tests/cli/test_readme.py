@@ -78,7 +78,7 @@ class Readme(ProgramCase):
         found = CATALOGUE.search(self.text)
         shown = self.approve(found, "output", self.run_anew(found["output"], found["seed"]) if APPROVE else "")
         planned = {(name, tier): number(cases)
-                   for name, tier, cases in PLANNED.findall(self.output_of("run", "--plan", "--seed", found["seed"]))}
+                   for name, tier, cases in PLANNED.findall(self.output_of("run", "--dry-run", "--seed", found["seed"]))}
         rows = list(RESULT.finditer(shown))
         self.assertGreater(len(rows), 5)
         for row in rows:

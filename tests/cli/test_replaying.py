@@ -47,7 +47,7 @@ class Replaying(ProgramCase):
         self.assertEqual((again["case"], again["number"]), (archived, 1))
 
     def test_the_story_of_an_archived_failure_says_that_it_is_one(self):
-        said = "archived it failed in an earlier run, so this run plays it first"
+        said = "archived it failed in an earlier run, so it runs first"
         self.assertNotIn(said, self.run_program("run", "toys.multiply", "--seed", "7")[1])
         self.assertIn(said, self.run_program("run", "toys.multiply", "--seed", "8")[1])
         self.assertTrue(self.latest()["results"][0]["failure"]["archived"])
@@ -85,12 +85,12 @@ class Replaying(ProgramCase):
         case["value"]["factor"] = 3  # Which holds.
         with open(self.path("holds.json"), "w", encoding="utf-8") as text:
             json.dump(case, text)
-        for status, played, factor in (1, file, r"\d+"), (0, self.path("holds.json"), "3"):
-            said = self.run_program("replay", played, "--tee")
+        for status, run, factor in (1, file, r"\d+"), (0, self.path("holds.json"), "3"):
+            said = self.run_program("replay", run, "--tee")
             self.assertEqual(said[0], status)
             for rank in range(2):
                 self.assertRegex(said[1], rf"(?m)^\[{rank}\] rank {rank} multiplies by {factor}$")
-            self.assertNotIn("] rank", self.run_program("replay", played)[1])
+            self.assertNotIn("] rank", self.run_program("replay", run)[1])
 
 
 class KeepingGoing(ProgramCase):
@@ -98,7 +98,7 @@ class KeepingGoing(ProgramCase):
         status, out, _ = self.run_program("run", "toys.fail_in_ways", "--seed", "7", "--keep-going")
         self.assertEqual(status, 1)
         result = self.latest()["results"][0]
-        verdicts = [event for event in self.events() if event["event"] == "verdict" and event["play"] == 1]
+        verdicts = [event for event in self.events() if event["event"] == "verdict" and event["run"] == 1]
         self.assertEqual(sorted(event["number"] for event in verdicts), list(range(1, 21)))
         counts = {}
         for event in verdicts:

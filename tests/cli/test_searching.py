@@ -1,4 +1,4 @@
-"""How much of the cases a run plays: which scenarios, archived failures alone, until when, how often."""
+"""How much of the cases a run takes: which scenarios, archived failures alone, until when, how often."""
 
 import json
 import os
@@ -8,14 +8,14 @@ from program_case import ProgramCase
 
 
 class Selecting(ProgramCase):
-    def test_failed_plays_what_is_archived_and_nothing_else(self):
+    def test_failed_runs_what_is_archived_and_nothing_else(self):
         self.run_program("run", "toys.hold", "toys.multiply", "--seed", "7")
         archived = self.latest()["results"][-1]["failure"]["case"]
         status, _, _ = self.run_program("run", "--failed", "--seed", "8")
-        played = [event for event in self.events() if event["event"] == "case"]
+        run = [event for event in self.events() if event["event"] == "case"]
         self.assertEqual(status, 1)
-        self.assertEqual({event["scenario"] for event in played}, {"toys.multiply"})
-        self.assertTrue(all(event["case"] == archived for event in played))
+        self.assertEqual({event["scenario"] for event in run}, {"toys.multiply"})
+        self.assertTrue(all(event["case"] == archived for event in run))
         self.assertEqual([result["scenario"] for result in self.latest()["results"]], ["toys.multiply"])
 
     def test_failed_without_an_archived_failure_selects_nothing(self):
@@ -42,8 +42,8 @@ class Selecting(ProgramCase):
 
 
 class Planning(ProgramCase):
-    def test_a_plan_plays_nothing_and_says_how_many_cases_a_run_plays(self):
-        status, out, _ = self.run_program("run", "toys.hold", "--seed", "7", "--plan")
+    def test_a_plan_runs_nothing_and_says_how_many_cases_a_run_runs(self):
+        status, out, _ = self.run_program("run", "toys.hold", "--seed", "7", "--dry-run")
         self.assertEqual(status, 0)
         self.assertFalse(os.path.exists(self.path("runs")), "nothing has run")
         self.assertIn("10 cases   the time is not known: no earlier run is kept", out)
@@ -58,15 +58,15 @@ class Planning(ProgramCase):
         seconds = self.latest()["results"][0]["seconds"]
         with open(file, "w", encoding="utf-8") as run:  # Four cases in eight seconds: two a case.
             run.write(text.replace('"seconds": %s' % seconds, '"seconds": 8.0'))
-        out = self.run_program("run", "toys.hold_too", "toys.bare", "--cases", "2", "--plan")[1]
+        out = self.run_program("run", "toys.hold_too", "toys.bare", "--cases", "2", "--dry-run")[1]
         self.assertRegex(out, r"toys.hold_too +toy cold gloo +2 cases +4\.0 s\n")
         self.assertRegex(out, r"toys.bare +toy cold gloo +1 case +2\.0 s\n", "as the others of its tier")
 
 
     def test_a_plan_says_what_repetition_and_time_make_of_it(self):
-        out = self.run_program("run", "toys.hold", "--seed", "7", "--plan", "--repeat", "3")[1]
+        out = self.run_program("run", "toys.hold", "--seed", "7", "--dry-run", "--repeat", "3")[1]
         self.assertIn("10 cases   each up to 3 times   the time is not known", out)
-        out = self.run_program("run", "toys.hold", "--seed", "7", "--plan", "--until-fail", "--for", "1m")[1]
+        out = self.run_program("run", "toys.hold", "--seed", "7", "--dry-run", "--until-fail", "--for", "1m")[1]
         self.assertTrue(out.endswith("more cases are drawn then, until 60.0 s are over or one fails; no case starts "
                                      "after that time\n"), out)
 
@@ -82,7 +82,7 @@ class Budgets(ProgramCase):
         self.assertEqual((status, longer[:len(plain)]), (0, plain))
         self.assertGreater(len(longer), len(plain))
         self.assertEqual(len(set(map(str, longer))), len(longer), "none comes twice")
-        self.assertEqual(self.latest()["plan"][0]["cases"], self.latest()["results"][0]["judged"])
+        self.assertEqual(self.latest()["jobs"][0]["cases"], self.latest()["results"][0]["judged"])
 
     def test_what_had_no_time_is_inconclusive_and_named(self):
         status, out, _ = self.run_program("run", "toys.hold", "toys.bare", "--for", "0.001s", "-j", "1")
@@ -98,8 +98,8 @@ class Budgets(ProgramCase):
         self.assertGreaterEqual(failed[0]["failure"]["case"]["factor"], 40)
 
     def test_each_case_runs_as_often_as_asked_for(self):
-        plays = [event["play"] for event in self.events_of("--repeat", "3")]
-        self.assertEqual(plays, [1, 2, 3] * 4)
+        runs = [event["run"] for event in self.events_of("--repeat", "3")]
+        self.assertEqual(runs, [1, 2, 3] * 4)
 
     def events_of(self, *arguments):
         self.cases(*arguments)
@@ -159,7 +159,7 @@ class Shares(ProgramCase):
         self.assertEqual(status, 0)
         self.assertRegex(out, r"\nlabels: 1 of 1 required share met; the closest: kinds\.met, a loud one: \d+ of 30 ")
         self.assertRegex(out, r"\npairs of options: 4 of 4 covered\n")
-        self.assertEqual(self.latest()["plan"][0]["pairs"], {"covered": 4, "all": 4})
+        self.assertEqual(self.latest()["jobs"][0]["pairs"], {"covered": 4, "all": 4})
 
     def test_shares_of_cases_that_were_chosen_are_not_judged(self):
         for arguments in (["--set", "loud=false"], ["--world", "2"], ["--set", "number=5"]):
@@ -201,7 +201,7 @@ class Preconditions(ProgramCase):
             json.dump(self.TOO_MUCH, case)
         return self.path(*names)
 
-    def test_a_case_that_does_not_meet_one_is_skipped_and_not_played(self):
+    def test_a_case_that_does_not_meet_one_is_skipped_and_not_run(self):
         status, out, _ = self.run_program("replay", self.write_case("case.json"), TOYS_KINDS="1")
         self.assertEqual(status, 77, out)
         self.assertRegex(out, r"SKIP .* kinds\.plain .* a thousand is too much\n")
@@ -212,7 +212,7 @@ class Preconditions(ProgramCase):
         self.write_case("failures", "kinds.plain-1.json")
         status, out, error = self.run_program("run", "kinds.plain", "--seed", "7", TOYS_KINDS="1")
         self.assertEqual(status, 0, out)
-        self.assertIn("failures/kinds.plain-1.json is not played: a thousand is too much; it proves nothing: delete it\n", error)
+        self.assertIn("failures/kinds.plain-1.json is not run: a thousand is too much; it proves nothing: delete it\n", error)
         self.assertEqual(self.latest()["results"][0]["judged"], 30)
         status, _, error = self.run_program("run", "kinds.plain", "--failed", TOYS_KINDS="1")
         self.assertEqual(status, 4, error)
@@ -230,7 +230,7 @@ class Schedules(ProgramCase):
         self.assertEqual(status, 0)
         self.assertRegex(out, r" world 3 · 12 schedules, all of 2 cases\n")
         self.assertEqual(self.latest()["results"][0]["schedules"],
-                         {"played": 12, "cases": 2, "complete": 2, "decisions_min": 0})
+                         {"run": 12, "cases": 2, "complete": 2, "decisions_min": 0})
 
 
 class CutOff(ProgramCase):

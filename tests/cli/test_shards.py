@@ -23,7 +23,7 @@ def without_places_and_times(run):
                 told.get("failure", {}).pop(place, None)
         for told in [result, *result.get("others", [])]:
             told.get("failure", {}).get("shrunk", {}).pop("seconds", None)
-    return {name: run[name] for name in ("results", "not_finished", "plan", "canary", "seed", "interrupted")}
+    return {name: run[name] for name in ("results", "not_finished", "jobs", "canary", "seed", "interrupted")}
 
 
 class ShardsCase(ProgramCase):
@@ -119,13 +119,13 @@ class Missing(ShardsCase):
 
 
 class Sharding(ShardsCase):
-    def played(self, *arguments, **environment):
+    def case_events(self, *arguments, **environment):
         self.run_program("run", "toys.hold", "--cases", "20", *arguments, **environment)
         return {event["number"]: event["case"] for event in self.events() if event["event"] == "case"}
 
     def test_shards_share_the_cases_of_a_seed(self):
-        whole = self.played("--seed", "7")
-        shards = [self.played("--seed", "7", "--shard", "%d/3" % number) for number in (1, 2, 3)]
+        whole = self.case_events("--seed", "7")
+        shards = [self.case_events("--seed", "7", "--shard", "%d/3" % number) for number in (1, 2, 3)]
         self.assertEqual(sorted(sum((list(shard) for shard in shards), [])), sorted(whole))
         for number, shard in enumerate(shards, 1):
             self.assertEqual({case % 3 for case in shard}, {number % 3})
@@ -133,13 +133,13 @@ class Sharding(ShardsCase):
                 self.assertEqual(shard[case], whole[case])
 
     def test_what_is_archived_shifts_no_number(self):
-        whole = self.played("--seed", "7")
+        whole = self.case_events("--seed", "7")
         self.run_program("run", "toys.multiply", "--seed", "7")
         os.rename(self.path("failures"), self.path("failures of another"))
         os.makedirs(self.path("failures"))
         with open(self.path("failures", "toys.hold-123456.json"), "w", encoding="ascii") as file:
             json.dump({"lockstep_case": 1, "scenario": "toys.hold", "value": {"factor": 77}}, file)
-        shard = self.played("--seed", "7", "--shard", "2/2")
+        shard = self.case_events("--seed", "7", "--shard", "2/2")
         self.assertEqual(shard, {number: case for number, case in whole.items() if number % 2 == 0})
         error = self.run_program("run", "toys.hold", "--seed", "7", "--shard", "2/2")[2]
         self.assertIn("toys.hold: a shard leaves out what is archived in .lockstep/failures", error)
@@ -163,7 +163,7 @@ class Sharding(ShardsCase):
         self.assertEqual(self.run_shards(2, "toys.refuse", "--cases", "2", "--seed", "7"), [0, 0])
         self.assertEqual(self.run_program("report", *self.files(2))[0], 77)
 
-    def test_the_canary_plays_in_every_shard(self):
+    def test_the_canary_runs_in_every_shard(self):
         self.assertEqual(self.run_shards(7, "--seed", "7", TOYS_CANARY_PASSES="1"), [1] * 7)
         self.assertEqual(self.read("7.json")["canary"], "passed")
         self.assertEqual(self.read("7.json")["results"], [])
@@ -242,7 +242,7 @@ class TellingOfShards(ShardsCase):
         self.assert_golden("run_shard", self.transcript("run", "toys.hold", "toys.bare", "toys.multiply", "--seed", "7",
                                                   "--shard", "2/3"))
 
-    def test_a_shard_that_has_nothing_to_play(self):
+    def test_a_shard_that_has_nothing_to_run(self):
         self.assert_golden("run_shard_empty", self.transcript("run", "toys.bare", "--seed", "7", "--shard", "2/2"))
 
     def test_a_report(self):

@@ -89,9 +89,9 @@ class Shrinking(ProgramCase):
                                       "--out", how, how)[0]
             with open(os.path.join(self.folder, how, "runs", "latest", "run.json"), encoding="utf-8") as file:
                 run = json.load(file)
-            seen.append((status, run["plan"], [
+            seen.append((status, run["jobs"], [
                 [result[name] for name in ("result", "verdict", "signature", "judged", "labels", "groups")]
-                + [result["failure"][name] for name in ("number", "of", "plays")] for result in run["results"]]))
+                + [result["failure"][name] for name in ("number", "of", "runs")] for result in run["results"]]))
             self.assertEqual(["shrunk" in result["failure"] for result in run["results"]],
                              [how != "--no-shrink"] * 3)
         self.assertEqual(seen[0], seen[1])

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import unittest
 
-from ranks import DEADLINE_S, ENVIRONMENT, play, play_world
+from ranks import DEADLINE_S, ENVIRONMENT, run, run_world
 
 SIZES = (1, 2, 4)  # of worlds
 
@@ -34,7 +34,7 @@ class ExamplesCase(unittest.TestCase):
 
     def say(self, name, size, *arguments):
         """The output of rank 0 in an example's world; the others print nothing, and all end well."""
-        results = play_world(os.path.join(self.build, name), size, *arguments)
+        results = run_world(os.path.join(self.build, name), size, *arguments)
         for rank, (status, out, err) in enumerate(results):
             self.assertEqual((status, err), (0, ""), "%s, rank %d of %d\n%s" % (name, rank, size, out))
             if rank != 0:
@@ -42,7 +42,7 @@ class ExamplesCase(unittest.TestCase):
         return results[0][1]
 
     def assert_ends(self, status, sentence, name, *arguments):
-        (ended, _, err), = play(os.path.join(self.build, name), [{}], *arguments)
+        (ended, _, err), = run(os.path.join(self.build, name), [{}], *arguments)
         self.assertEqual((ended, err), (status, sentence))
 
     def path(self, *parts):
@@ -100,14 +100,14 @@ class ExamplesCase(unittest.TestCase):
         self.assert_ends(0, "", "cifar10", "--data", self.path("seen"), "--make", "1")
         with open(self.path("seen.pt.0"), "wb"):
             pass
-        ranks = play_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch 2 --checkpoint "$2.$RANK"',
+        ranks = run_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch 2 --checkpoint "$2.$RANK"',
                            os.path.join(self.build, "cifar10"), self.path("seen"), self.path("seen.pt"))
         self.assertIn(self.path("seen.pt.1") + ": No such file or directory", "".join(err for _, _, err in ranks))
 
     def test_cifar10_refuses_ranks_without_an_image(self):
         self.assert_ends(0, "", "cifar10", "--data", self.path("few"), "--make", "1")
         self.assertIn((1, "", "5 images are too few for 6 ranks\n"),
-                      play_world(os.path.join(self.build, "cifar10"), 6, "--data", self.path("few"), "--batch", "6"))
+                      run_world(os.path.join(self.build, "cifar10"), 6, "--data", self.path("few"), "--batch", "6"))
 
     def test_reviews_are_classified_and_padding_biases_the_accuracy_of_the_article(self):
         # 30 of 300 reviews are for evaluation, in shares of 8, 8, 7 and 7, which padding makes 32.
@@ -208,14 +208,14 @@ class ExamplesCase(unittest.TestCase):
     def test_reviews_refuses_ranks_with_different_numbers_of_batches(self):
         self.assert_ends(0, "", "reviews", "--data", self.path("unequal.csv"), "--make", "40")
         # Each of two ranks has 18 of the 36 reviews for training: five batches of four, three of six.
-        ranks = play_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch $((4 + 2 * RANK))',
+        ranks = run_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch $((4 + 2 * RANK))',
                            os.path.join(self.build, "reviews"), self.path("unequal.csv"))
         self.assertIn("rank 1 has 3 batches an epoch, rank 0 has 5; expected one file and one --batch on all ranks",
                       "".join(err for _, _, err in ranks))
 
     def test_the_tutorial_starts_its_own_ranks_and_all_is_as_it_says(self):
         for size in SIZES:
-            (status, out, err), = play(os.path.join(self.build, "tutorial"), [{}], "--ranks", str(size), "--file",
+            (status, out, err), = run(os.path.join(self.build, "tutorial"), [{}], "--ranks", str(size), "--file",
                                        self.path("tutorial.pt"))
             self.assertEqual((status, err), (0, ""), out)
             self.assertNotRegex(out, "DIFFERENT|SOMETHING|MISSED")
@@ -226,7 +226,7 @@ class ExamplesCase(unittest.TestCase):
 
     def test_the_running_means_of_broadcast_buffers(self):
         for size in SIZES:
-            (status, out, err), = play(os.path.join(self.build, "broadcast_buffers"), [{}], "--ranks", str(size),
+            (status, out, err), = run(os.path.join(self.build, "broadcast_buffers"), [{}], "--ranks", str(size),
                                        "--steps", "5")
             self.assertEqual((status, err), (0, ""), out)
             # Momentum 0.1; rank r's batch mean is r. With rank 0's buffers at the start of each forward rank r has one

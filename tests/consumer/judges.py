@@ -119,10 +119,10 @@ class Judges(package_case.PackageCase):
         properties = tests["gradients.match_single_process"]
         self.assertEqual((properties["LABELS"], properties["PROCESSORS"], properties["SKIP_RETURN_CODE"]),
                          (["core", "gradients"], 2, 77))
-        self.assertGreater(properties["TIMEOUT"], 30 * 4)  # A case may take 30 s, and one that hangs is played again.
+        self.assertGreater(properties["TIMEOUT"], 30 * 4)  # A case may take 30 s, and one that hangs is run again.
         self.assertTrue(tests["a_mistake.gradients.match_single_process"]["WILL_FAIL"])
 
-        # All but one, whose scenario another test plays.
+        # All but one, whose scenario another test runs.
         status, said = said_by(ctest, "--test-dir", self.build, "-j2", "-E", "^gradients.match", folder=self.folder)
         self.assertEqual(status, 0, said)
         del expected["gradients.match_single_process"]

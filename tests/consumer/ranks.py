@@ -16,7 +16,7 @@ ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_I
                "LC_ALL": "C.UTF-8"}
 
 
-def play(program, environments, *arguments):
+def run(program, environments, *arguments):
     """[(exit status, stdout, stderr)] of a process for each environment. Where one fails, all are killed."""
     ranks = []
     try:
@@ -47,11 +47,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def play_world(program, size, *arguments):
-    """As play(), of one world. A port that somebody else took in the meantime is no failure."""
+def run_world(program, size, *arguments):
+    """As run(), of one world. A port that somebody else took in the meantime is no failure."""
     for _ in range(PORTS_MAX):
         port = str(free_port())
-        results = play(program, [
+        results = run(program, [
             {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
              "MASTER_PORT": port, "OMP_NUM_THREADS": "1"} for rank in range(size)], *arguments)
         if not any("EADDRINUSE" in err for _, _, err in results):

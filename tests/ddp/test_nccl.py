@@ -191,7 +191,7 @@ class Worlds(unittest.TestCase):
 
     variables = {}
 
-    def play(self, size, command, share=False):
+    def result_of(self, size, command, share=False):
         """(what it said, exit status) of each rank."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -220,7 +220,7 @@ class Worlds(unittest.TestCase):
         return re.match(r"NCCL (\d+)\.(\d+)\.", said).groups()
 
     def probe(self, size, *arguments, share=False):
-        return self.play(size, [setting("PROBE"), "load", *arguments], share)
+        return self.result_of(size, [setting("PROBE"), "load", *arguments], share)
 
     def normalised(self, results):
         """{name: numbers} of each rank."""

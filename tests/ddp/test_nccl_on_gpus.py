@@ -93,7 +93,7 @@ class OnGpusBesidePyTorch(GpuWorlds):
 
     def test_sync_batch_norm_is_pytorchs(self):
         for backend in ("gloo", "nccl"):
-            theirs = self.play(2, [PEER, IN_PYTORCH, "cuda", backend, "0"], share=True)
+            theirs = self.result_of(2, [PEER, IN_PYTORCH, "cuda", backend, "0"], share=True)
             ours = self.probe(2, "norm=" + backend, share=True)
             self.assert_normalised_alike(self.normalised(ours), self.normalised(theirs))
 

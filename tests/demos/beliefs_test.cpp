@@ -5,7 +5,7 @@
 #include "harness/base/text.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
-#include "tests/demos/played.h"
+#include "tests/demos/demo_run.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string text_of(const Verdict& verdict) {
                                   : verdict.findings.front().diagnosis;
 }
 
-std::string finding_of(const Demo& belief, const Played& run) {
+std::string finding_of(const Demo& belief, const DemoRun& run) {
   return belief.show(run.c, run.history).finding;
 }
 
@@ -34,7 +34,7 @@ TEST(Beliefs, AreNumberedWithoutAGap) {
 
 TEST(Beliefs, HoldExactlyWhereTheirConditionIsMet) {
   for (const auto& belief : beliefs()) {
-    const auto run = played(belief);
+    const auto run = run_demo(belief);
     EXPECT_EQ(run.verdict.kind, Verdict::Kind::pass) << belief.name << ": " << text_of(run.verdict);
     const auto finding = finding_of(belief, run);
     EXPECT_TRUE(finding.starts_with("\"" + belief.lesson + "\" fails ")) << finding;
@@ -44,7 +44,7 @@ TEST(Beliefs, HoldExactlyWhereTheirConditionIsMet) {
 
 TEST(Beliefs, FailInBothRunsWhereTheConditionIsNeverMet) {
   for (const auto& belief : beliefs()) {
-    const auto run = played(belief, {}, "condition_unmet");
+    const auto run = run_demo(belief, {}, "condition_unmet");
     ASSERT_EQ(run.verdict.kind, Verdict::Kind::fail) << belief.name << ": " << text_of(run.verdict);
     EXPECT_EQ(run.verdict.findings.front().pattern, "belief_fails") << belief.name;
     const auto finding = finding_of(belief, run);
@@ -61,7 +61,7 @@ TEST(Beliefs, HoldInBothRunsWhereTheConditionIsAlwaysMet) {
       EXPECT_THROW(belief.case_of({}, "condition_met"), FieldError);
       continue;
     }
-    const auto run = played(belief, {}, "condition_met");
+    const auto run = run_demo(belief, {}, "condition_met");
     ASSERT_EQ(run.verdict.kind, Verdict::Kind::fail) << belief.name << ": " << text_of(run.verdict);
     EXPECT_EQ(run.verdict.findings.front().pattern, "belief_holds") << belief.name;
     const auto finding = finding_of(belief, run);
@@ -75,7 +75,7 @@ TEST(Beliefs, HoldOrFailByTheirConditionInTheSmallestAndTheLargestWorld) {
   for (const auto& belief : beliefs()) {
     const auto& allowed = belief.settings.at(0).leaf.allowed;
     for (const auto world : std::set{allowed.least, allowed.most}) {
-      const auto run = played(belief, {{"world", std::to_string(world)}});
+      const auto run = run_demo(belief, {{"world", std::to_string(world)}});
       EXPECT_EQ(run.verdict.kind, Verdict::Kind::pass)
           << belief.name << " --set world=" << world << ": " << text_of(run.verdict);
     }
@@ -85,7 +85,7 @@ TEST(Beliefs, HoldOrFailByTheirConditionInTheSmallestAndTheLargestWorld) {
 TEST(Beliefs, AreDrawnWithinEightyColumnsAndOnAPage) {
   std::map<std::string, int> answers;
   for (const auto& belief : beliefs()) {
-    const auto run = played(belief);
+    const auto run = run_demo(belief);
     const auto story = belief.show(run.c, run.history);
     ASSERT_EQ(story.pictures.size(), 2U) << belief.name;
     ASSERT_TRUE(story.question) << belief.name;
@@ -107,7 +107,7 @@ TEST(Beliefs, HaveTheNumbersOfPaperAndPencil) {
   const auto says = [](size_t number) {
     const auto all = beliefs();
     const auto& belief = all.at(number - 1);
-    const auto run = played(belief);
+    const auto run = run_demo(belief);
     std::string captions;
     for (const auto& picture : belief.show(run.c, run.history).pictures)
       captions += picture.caption + "\n";

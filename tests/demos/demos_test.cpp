@@ -4,7 +4,7 @@
 #include "harness/base/text.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
-#include "tests/demos/played.h"
+#include "tests/demos/demo_run.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ void expect_drawn(const DemoStory& story) {
 
 TEST(Demos, HoldWithTheirDefaultsAndAreDrawn) {
   for (const auto& demo : demonstrations()) {
-    const auto run = played(demo);
+    const auto run = run_demo(demo);
     EXPECT_EQ(run.verdict.kind, Verdict::Kind::pass) << demo.name << ": " << text_of(run.verdict);
     const auto story = demo.show(run.c, run.history);
     EXPECT_TRUE(story.finding.ends_with(".")) << story.finding;
@@ -56,13 +56,13 @@ TEST(Demos, HoldAtBothEndsOfEverySetting) {
                   std::to_string(setting.leaf.allowed.most) + "]"};
       ASSERT_FALSE(values.empty()) << demo.name << " " << setting.leaf.path;
       for (const auto& value : values) {
-        if (value == setting.otherwise) continue;  // played above
+        if (value == setting.otherwise) continue;  // run above
         Demo::Values given{{setting.leaf.path, value}};
         if (setting.leaf.path == "root" || setting.leaf.path == "rank")
           given.insert(given.begin(), {"world", "8"});
-        // A world of 1,024 takes seconds, and is the default, which was played.
+        // A world of 1,024 takes seconds, and is the default, which was run.
         if (demo.name == "scale" && setting.leaf.path != "world") given.emplace_back("world", "16");
-        const auto run = played(demo, given);
+        const auto run = run_demo(demo, given);
         EXPECT_EQ(run.verdict.kind, Verdict::Kind::pass)
             << demo.name << " --set " << setting.leaf.path << "=" << value << ": "
             << text_of(run.verdict);
@@ -124,8 +124,8 @@ const std::vector<Planted> kPlanted{
 TEST(Demos, FindEveryMistakeAndNameIt) {
   for (const auto& [name, mistake, kind, pattern] : kPlanted) {
     const bool is_large = std::string(name) == "scale";
-    const auto run = played(demo_named(name),
-                            is_large ? Demo::Values{{"world", "16"}} : Demo::Values{}, mistake);
+    const auto run = run_demo(demo_named(name),
+                              is_large ? Demo::Values{{"world", "16"}} : Demo::Values{}, mistake);
     EXPECT_EQ(run.verdict.kind, kind) << name << " " << mistake << ": " << name_of(run.verdict.kind)
                                       << " " << text_of(run.verdict);
     ASSERT_FALSE(run.verdict.findings.empty()) << name << " " << mistake;

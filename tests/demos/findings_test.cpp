@@ -1,6 +1,6 @@
 // Checks what demonstrations find with other settings than their defaults: with those, and with
 // each mistake, tests/cli/golden and the pages of docs/course have their texts word for word.
-#include "tests/demos/played.h"
+#include "tests/demos/demo_run.h"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(Findings, FollowTheSettings) {
 
 TEST(FaultsDemo, FailsWhereNoPropertyCatchesAFault) {
   const auto& demo = demo_named("faults");
-  const auto run = played(demo);
+  const auto run = run_demo(demo);
   auto ranks = run.history.ranks();
   const Moment at{1, "buffers_kept"};
   const auto of_rank_0 = run.history.row(at, "buffer").by_rank.front();
@@ -76,7 +76,7 @@ TEST(FaultsDemo, FailsWhereNoPropertyCatchesAFault) {
 // its bytes, at 0.5 us each; DDP sends one float of its own beside them.
 TEST(OverlapDemo, DrawsTheTimesThatThePricesGive) {
   const auto& demo = demo_named("overlap");
-  const auto run = played(demo);
+  const auto run = run_demo(demo);
   const auto story = demo.show(run.c, run.history);
   const auto& lanes = std::get<reports::Lanes>(story.pictures.at(0).body).lanes;
   ASSERT_EQ(lanes.size(), 3U);
@@ -92,7 +92,7 @@ TEST(OverlapDemo, DrawsTheTimesThatThePricesGive) {
 
 TEST(OverlapDemo, DrawsAPairOfRanksWhereOneIsSlow) {
   const auto& demo = demo_named("overlap");
-  const auto run = played(demo, {{"slow", "3"}});
+  const auto run = run_demo(demo, {{"slow", "3"}});
   const auto story = demo.show(run.c, run.history);
   EXPECT_EQ(std::get<reports::Lanes>(story.pictures.at(0).body).lanes.size(), 6U);
 }

@@ -50,7 +50,7 @@ class Case(unittest.TestCase):
             file.write(FAKE)
         os.chmod(os.path.join(self.folder, name), 0o755)
 
-    def play(self, script, **variables):
+    def result_of(self, script, **variables):
         """(exit status, the calls of the fakes)"""
         calls = os.path.join(self.folder, "calls")
         with open(calls, "w", encoding="utf-8"):
@@ -86,7 +86,7 @@ class Recipes(Case):
         for recorded, judged, expected in ((0, 0, 0), (0, 1, 1), (124, 0, 124), (1, 1, 1), (0, 3, 3)):
             with open(os.path.join(self.folder, "bin", "lockstep"), "w", encoding="utf-8") as file:
                 file.write('#!/bin/bash\necho "lockstep $1" >>"$CALLS"\n[ $1 = record ] && exit %d\nexit %d\n' % (recorded, judged))
-            status, calls = self.play(script)
+            status, calls = self.result_of(script)
             self.assertEqual((status, calls[-2:]), (expected, ["lockstep record", "lockstep judge"]))
 
     def test_the_page_names_each_of_them(self):
@@ -97,7 +97,7 @@ class Recipes(Case):
     def test_a_step_that_takes_77_for_a_skip_fails_with_every_other_code(self):
         script = re.search(r"(?s)```sh\n(.*?)```", read("docs/ci.md"))[1]
         for code in exit_codes():
-            status, calls = self.play(script, STATUS=code)
+            status, calls = self.result_of(script, STATUS=code)
             self.assertEqual(status, 0 if code in ("0", "77") else int(code))
             self.assertEqual(calls, ["lockstep judge recorded"])
 
@@ -112,12 +112,12 @@ class Action(Case):
         named = {step["name"]: step["run"] for step in steps if "name" in step}
         os.mkdir(os.path.join(self.folder, "wheels"))
         self.fake("wheels/lockstep-1.whl")
-        status, calls = self.play(named["install"], WHEEL=action["inputs"]["wheel"]["default"], TORCH_INDEX="here")
+        status, calls = self.result_of(named["install"], WHEEL=action["inputs"]["wheel"]["default"], TORCH_INDEX="here")
         self.assertEqual((status, calls), (0, ["pip install torch==2.11.* numpy --index-url here", "pip install wheels/lockstep-1.whl"]))
-        status, calls = self.play(named["record"], RECORD="torchrun --nproc-per-node 2 train.py", MINUTES=action["inputs"]["minutes"]["default"])
+        status, calls = self.result_of(named["record"], RECORD="torchrun --nproc-per-node 2 train.py", MINUTES=action["inputs"]["minutes"]["default"])
         self.assertEqual((status, calls), (0, ["lockstep record --out recorded -- timeout 10m torchrun --nproc-per-node 2 train.py"]))
         for command in (action["inputs"]["command"]["default"], "run --subject python:mine.py"):
-            status, calls = self.play(named["judge"], COMMAND=command, STATUS="3")
+            status, calls = self.result_of(named["judge"], COMMAND=command, STATUS="3")
             self.assertEqual((status, calls), (3, ["lockstep %s --junit lockstep-junit.xml --html lockstep-report.html" % command]))
             self.assertEqual(list(unknown_in(calls_in(calls[0]))), [])
         for made in ("lockstep-junit.xml", "lockstep-report.html", ".lockstep/failures/", "recorded/"):
@@ -135,15 +135,15 @@ class Container(Case):
                 self.assertTrue(os.path.exists(os.path.join(ROOT, rest.split()[0])), rest)
         packages, build, install = [rest.replace("\\\n", "") for name, rest in instructions if name == "RUN"]
         shutil.copy(os.path.join(ROOT, "packages.txt"), self.folder)
-        status, calls = self.play(packages.replace("/lockstep/packages.txt", "packages.txt").replace("/var/lib", "lists"))
+        status, calls = self.result_of(packages.replace("/lockstep/packages.txt", "packages.txt").replace("/var/lib", "lists"))
         self.assertEqual((status, calls[0]), (0, "apt-get update"))
         for package in re.findall(r"(?m)^([a-z][\w.+-]*) ", read("packages.txt")):
             self.assertIn(" %s " % package, calls[1] + " ")
         self.fake("lockstep")
         self.fake(".venv/bin/python")
-        self.assertEqual(self.play(build), (0, ["lockstep setup", "python -m pip wheel --no-deps --wheel-dir /wheels ."]))
+        self.assertEqual(self.result_of(build), (0, ["lockstep setup", "python -m pip wheel --no-deps --wheel-dir /wheels ."]))
         self.assertIn(".venv/bin/python -m pip wheel --no-deps --wheel-dir wheels .", read("docs/python.md"))
-        status, calls = self.play(install)
+        status, calls = self.result_of(install)
         self.assertEqual((status, len(calls)), (0, 2))
         self.assertIn("torch==2.11.*", calls[0])
 

@@ -53,7 +53,7 @@ class Commands(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "lockstep.toml"), "w", encoding="utf-8") as file:
                 file.write(re.search(r"(?s)```toml\n(.*?)```", self.text)[1])
-            for arguments, status in ((("run", "--plan"), 0), (("judge", "absent"), 2)):
+            for arguments, status in ((("run", "--dry-run"), 0), (("judge", "absent"), 2)):
                 ended = subprocess.run([PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                        stdin=subprocess.DEVNULL, check=False, timeout=100)
                 self.assertEqual(ended.returncode, status, ended.stderr)

@@ -130,42 +130,42 @@ ncclResult_t Communicator::connect_now(std::uint16_t port, const std::string& gp
   return met.is_misuse ? ncclInvalidUsage : ncclRemoteError;
 }
 
-void Communicator::put(Stream& stream, Plan plan) {
+void Communicator::put(Stream& stream, QueuedCall call) {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     number = issued_++;
   }
-  note("issues", name_ + "." + std::to_string(number) + " " + plan.name + " " + plan.fingerprint +
+  note("issues", name_ + "." + std::to_string(number) + " " + call.name + " " + call.fingerprint +
                      " on " + stream.name());
-  stream.give([self = shared_from_this(), plan = std::move(plan), number] {
+  stream.give([self = shared_from_this(), call = std::move(call), number] {
     {
       std::unique_lock lock(self->mutex_);
       while (!self->is_to_end() && self->served_ != number) self->wait_a_moment(lock);
     }
-    self->run(plan, number);
+    self->run(call, number);
     const std::lock_guard lock(self->mutex_);
     self->served_ = std::max(self->served_, number + 1);
     self->changed_.notify_all();
   });
 }
 
-void Communicator::run(const Plan& plan, std::uint64_t number) {
-  const std::string about = name_ + "." + std::to_string(number) + " " + plan.name;
+void Communicator::run(const QueuedCall& call, std::uint64_t number) {
+  const std::string about = name_ + "." + std::to_string(number) + " " + call.name;
   note("begins", about);
   bool is_done = false;
   if (is_to_end()) {
     is_done = false;
-  } else if (!plan.fault.empty() && plan.fault != "late") {
-    if (plan.fault.rfind("async:", 0) == 0) state_ = nccl_error_of(plan.fault.substr(6));
+  } else if (!call.fault.empty() && call.fault != "late") {
+    if (call.fault.rfind("async:", 0) == 0) state_ = nccl_error_of(call.fault.substr(6));
     spin();
   } else {
     std::vector<Message> out;
     std::vector<Message> in;
-    plan.prepare(out, in);
-    if (plan.fault == "late") deliver_late(plan.fingerprint, number, std::exchange(out, {}));
-    is_done = exchange(plan.fingerprint, number, std::move(out), std::move(in));
-    if (is_done) plan.finish();
+    call.prepare(out, in);
+    if (call.fault == "late") deliver_late(call.fingerprint, number, std::exchange(out, {}));
+    is_done = exchange(call.fingerprint, number, std::move(out), std::move(in));
+    if (is_done) call.finish();
   }
   note(is_done ? "ends" : "is_aborted", about);
 }

@@ -24,7 +24,7 @@ struct Message {
 
 // An operation on a communicator: what travels, and what is done when all has come. Both are called
 // on the stream, when it gets there.
-struct Plan {
+struct QueuedCall {
   std::string name;         // "ncclAllReduce"
   std::string fingerprint;  // equal on all ranks that mean the same operation
   std::function<void(std::vector<Message>& out, std::vector<Message>& in)> prepare;
@@ -48,7 +48,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Meets the others: at once, or in a thread while state() says ncclInProgress.
   ncclResult_t connect(std::uint16_t port, const std::string& gpu, bool is_blocking, bool never);
 
-  void put(Stream& stream, Plan plan);
+  void put(Stream& stream, QueuedCall call);
 
   // The state that ncclCommGetAsyncError tells.
   ncclResult_t state() const { return state_; }
@@ -64,7 +64,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
  private:
   ncclResult_t connect_now(std::uint16_t port, const std::string& gpu, bool never);
-  void run(const Plan& plan, std::uint64_t number);
+  void run(const QueuedCall& call, std::uint64_t number);
   void deliver_late(const std::string& fingerprint, std::uint64_t number,
                     const std::vector<Message>& out);
   bool exchange(const std::string& fingerprint, std::uint64_t number, std::vector<Message> out,

@@ -11,7 +11,7 @@
 using lockstep::fake_cuda::bytes_of;
 using lockstep::fake_cuda::Communicator;
 using lockstep::fake_cuda::Message;
-using lockstep::fake_cuda::Plan;
+using lockstep::fake_cuda::QueuedCall;
 
 namespace {
 
@@ -25,7 +25,7 @@ std::string fingerprint(const std::string& name, std::size_t count, int type, in
   return name + " " + std::to_string(count) + " " + std::to_string(type) + " " + std::to_string(of);
 }
 
-// Issues the plan that `make` makes of the communicator, unless a fault is asked for.
+// Issues the call that `make` makes of the communicator, unless a fault is asked for.
 template <class Make>
 ncclResult_t issue(const char* function, ncclComm_t handle, cudaStream_t stream, Make make) {
   const std::string fault = lockstep::fake_cuda::fault_of(function);
@@ -36,10 +36,10 @@ ncclResult_t issue(const char* function, ncclComm_t handle, cudaStream_t stream,
   }
   Communicator& communicator = *lockstep::fake_cuda::communicator_of(handle);
   if (communicator.state() != ncclSuccess) return communicator.state();
-  Plan plan = make(communicator);
-  plan.name = function;
-  plan.fault = fault;
-  communicator.put(*lockstep::fake_cuda::stream_of(stream), std::move(plan));
+  QueuedCall call = make(communicator);
+  call.name = function;
+  call.fault = fault;
+  communicator.put(*lockstep::fake_cuda::stream_of(stream), std::move(call));
   return ncclSuccess;
 }
 
@@ -73,7 +73,7 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclAllReduce(const void* send, void* receiv
   return issue("ncclAllReduce", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
     const Gathered all;
-    return Plan{
+    return QueuedCall{
         "", fingerprint("all-reduce", count, type, operation),
         [&communicator, all, send, size](auto& out, auto& in) {
           to_all(communicator, bytes(send), size, out);
@@ -91,16 +91,17 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclReduce(const void* send, void* receive, 
     const std::size_t size = count * bytes_of(type);
     const Gathered all;
     const bool is_root = communicator.rank() == root;
-    return Plan{"", fingerprint("reduce", count, type, operation),
-                [&communicator, all, is_root, root, send, size](auto& out, auto& in) {
-                  if (is_root) all.prepare(communicator, bytes(send), size, in);
-                  if (!is_root) out.push_back({root, bytes(send), size});
-                },
-                [=] {
-                  if (is_root)
-                    lockstep::fake_cuda::reduce(*all.parts, bytes(receive), count, type, operation);
-                },
-                ""};
+    return QueuedCall{"", fingerprint("reduce", count, type, operation),
+                      [&communicator, all, is_root, root, send, size](auto& out, auto& in) {
+                        if (is_root) all.prepare(communicator, bytes(send), size, in);
+                        if (!is_root) out.push_back({root, bytes(send), size});
+                      },
+                      [=] {
+                        if (is_root)
+                          lockstep::fake_cuda::reduce(*all.parts, bytes(receive), count, type,
+                                                      operation);
+                      },
+                      ""};
   });
 }
 
@@ -110,15 +111,15 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclBroadcast(const void* send, void* receiv
   return issue("ncclBroadcast", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
     const bool is_root = communicator.rank() == root;
-    return Plan{"", fingerprint("broadcast", count, type, root),
-                [&communicator, is_root, root, send, receive, size](auto& out, auto& in) {
-                  if (is_root) to_all(communicator, bytes(send), size, out);
-                  if (!is_root) in.push_back({root, bytes(receive), size});
-                },
-                [=] {
-                  if (is_root && send != receive) std::memcpy(receive, send, size);
-                },
-                ""};
+    return QueuedCall{"", fingerprint("broadcast", count, type, root),
+                      [&communicator, is_root, root, send, receive, size](auto& out, auto& in) {
+                        if (is_root) to_all(communicator, bytes(send), size, out);
+                        if (!is_root) in.push_back({root, bytes(receive), size});
+                      },
+                      [=] {
+                        if (is_root && send != receive) std::memcpy(receive, send, size);
+                      },
+                      ""};
   });
 }
 
@@ -133,15 +134,16 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclAllGather(const void* send, void* receiv
   return issue("ncclAllGather", handle, stream, [=](Communicator& communicator) {
     const std::size_t size = count * bytes_of(type);
     const Gathered all;
-    return Plan{"", fingerprint("all-gather", count, type),
-                [&communicator, all, send, size](auto& out, auto& in) {
-                  to_all(communicator, bytes(send), size, out);
-                  all.prepare(communicator, bytes(send), size, in);
-                },
-                [=] {
-                  for (std::size_t rank = 0; rank < all.parts->size(); ++rank)
-                    std::memcpy(bytes(receive) + rank * size, (*all.parts)[rank].data(), size);
-                },
-                ""};
+    return QueuedCall{"", fingerprint("all-gather", count, type),
+                      [&communicator, all, send, size](auto& out, auto& in) {
+                        to_all(communicator, bytes(send), size, out);
+                        all.prepare(communicator, bytes(send), size, in);
+                      },
+                      [=] {
+                        for (std::size_t rank = 0; rank < all.parts->size(); ++rank)
+                          std::memcpy(bytes(receive) + rank * size, (*all.parts)[rank].data(),
+                                      size);
+                      },
+                      ""};
   });
 }

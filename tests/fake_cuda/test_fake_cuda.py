@@ -29,7 +29,7 @@ BOTH = "cpu:gloo,cuda:nccl"
 Rank = collections.namedtuple("Rank", "status said journal text")
 
 
-def play(size, *script, faults=None, each=None, **variables):
+def run(size, *script, faults=None, each=None, **variables):
     """A world of `size` ranks, each of which does what the script says; what became of each."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -116,7 +116,7 @@ class Healthy(Worlds):
 
     def test_collectives_and_gradients_are_right_on_every_rank(self):
         for size in (1, 2, 4):
-            ranks = play(size, "init=" + BOTH, "sum", "ddp", "steps=1", "look", "steps=2", "look", "leave")
+            ranks = run(size, "init=" + BOTH, "sum", "ddp", "steps=1", "look", "steps=2", "look", "leave")
             self.assert_all_ended_well(ranks)
             average = (size + 1) / 2
             for number, rank in enumerate(ranks):
@@ -128,13 +128,13 @@ class Healthy(Worlds):
                 self.assert_nothing_spins(rank)
 
     def test_nccl_alone_carries_what_ranks_say_to_each_other_too(self):
-        ranks = play(2, "init=nccl", "sum", "ddp", "steps=3", "look", "leave")
+        ranks = run(2, "init=nccl", "sum", "ddp", "steps=3", "look", "leave")
         self.assert_all_ended_well(ranks)
         for rank in ranks:
             self.assertEqual(rank.said["look"][0][1], range_of(*(4.5 * i for i in range(1, 7))))
 
     def test_the_host_waits_nowhere_in_a_step(self):
-        for rank in play(2, "init=" + BOTH, "ddp", "steps=6", "look", "leave"):
+        for rank in run(2, "init=" + BOTH, "ddp", "steps=6", "look", "leave"):
             steps, is_in_step = [], False
             for line in rank.journal:
                 if line == "mark step":
@@ -152,11 +152,11 @@ class Healthy(Worlds):
 
     def test_a_rank_touches_no_gpu_but_its_own(self):
         """Though the program never said which is current, as it should."""
-        for number, rank in enumerate(play(4, "init=" + BOTH, "sum", "ddp", "steps=3", "check", "look", "leave")):
+        for number, rank in enumerate(run(4, "init=" + BOTH, "sum", "ddp", "steps=3", "check", "look", "leave")):
             self.assertEqual(of(rank, "touches"), ["device %d" % number])
 
     def test_instances_of_one_group_are_communicators_of_their_own_in_one_order(self):
-        ranks = play(2, "init=" + BOTH, "ddp", "ddp", "ddp", "steps=3", "look", "leave")
+        ranks = run(2, "init=" + BOTH, "ddp", "ddp", "ddp", "steps=3", "look", "leave")
         self.assert_all_ended_well(ranks)
         issued = [of(rank, "issues") for rank in ranks]
         self.assertEqual(issued[0], issued[1])
@@ -167,7 +167,7 @@ class Healthy(Worlds):
 
     def test_a_rank_that_leaves_in_peace_aborts_when_its_own_work_is_over_and_all_have_come(self):
         for size in (1, 2, 4):
-            ranks = play(size, "init=" + BOTH, "ddp", "steps=3", "leave")
+            ranks = run(size, "init=" + BOTH, "ddp", "steps=3", "leave")
             self.assert_all_ended_well(ranks)
             for rank in ranks:
                 self.assertEqual(of(rank, "ncclCommAbort"), ["comm0"])
@@ -175,21 +175,21 @@ class Healthy(Worlds):
                 self.assert_nothing_spins(rank)
 
     def test_a_rank_that_leaves_in_peace_takes_no_bytes_along_that_a_peer_still_waits_for(self):
-        ranks = play(2, "init=" + BOTH, "sum", "leave", faults={1: "ncclAllReduce@2=late"})
+        ranks = run(2, "init=" + BOTH, "sum", "leave", faults={1: "ncclAllReduce@2=late"})
         self.assert_all_ended_well(ranks)
         for rank in ranks:
             self.assertEqual(rank.said["sum"][0][1], range_of(3))
             self.assertEqual(of(rank, "loses"), [])
 
     def test_shut_down_by_the_program_it_is_finalized_and_destroyed_and_aborted_by_nobody(self):
-        ranks = play(2, "init=" + BOTH, "ddp", "steps=3", "shut", "leave")
+        ranks = run(2, "init=" + BOTH, "ddp", "steps=3", "shut", "leave")
         self.assert_all_ended_well(ranks)
         for rank in ranks:
             self.assertEqual([of(rank, "ncclComm" + end) for end in ("Finalize", "Destroy", "Abort")],
                              [["comm0"], ["comm0"], []])
 
     def test_by_default_nccl_is_taken_and_connects_at_the_first_tensor(self):
-        ranks = play(2, "init=", "sum", "ddp", "steps=2", "look", "leave")
+        ranks = run(2, "init=", "sum", "ddp", "steps=2", "look", "leave")
         self.assert_all_ended_well(ranks)
         for rank in ranks:
             self.assertEqual(rank.said["init"][0][1].split(" on ")[0], BOTH)
@@ -199,12 +199,12 @@ class Healthy(Worlds):
 
     def test_ranks_on_one_gpu_are_refused_unless_they_say_that_they_mean_it(self):
         one = {"LOCKSTEP_FAKE_CUDA_DEVICES": "1"}
-        for rank in play(2, "init=" + BOTH, **one):
+        for rank in run(2, "init=" + BOTH, **one):
             self.assertIn("has 1 GPU for 2 ranks, and NCCL takes one rank a GPU", rank.said["init"][0][1])
-        for rank in play(2, "crowd=2", "init=" + BOTH, **one):
+        for rank in run(2, "crowd=2", "init=" + BOTH, **one):
             self.assertRegex(rank.said["init"][0][1], r"^CommunicationError: .*cannot connect over nccl: NCCL error ")
             self.assertEqual(len(of(rank, "not_connected")), 1)
-        ranks = play(2, "crowd=2", "init=" + BOTH, "ddp", "steps=2", "look", "leave",
+        ranks = run(2, "crowd=2", "init=" + BOTH, "ddp", "steps=2", "look", "leave",
                      each=lambda rank: {"NCCL_HOSTID": "rank%d" % rank}, **one)
         self.assert_all_ended_well(ranks)
         for rank in ranks:

@@ -95,8 +95,8 @@ TEST(Invariants, SeeEachCanaryThroughTheWholeJudgement) {
 
 TEST(Invariants, AreOneCaseEach) {
   const auto run = judged(right_run());
-  ASSERT_EQ(run.plan.size(), run.results.size());
-  for (const auto& planned : run.plan) EXPECT_EQ(planned.cases, 1) << planned.scenario;
+  ASSERT_EQ(run.jobs.size(), run.results.size());
+  for (const auto& job : run.jobs) EXPECT_EQ(job.cases, 1) << job.scenario;
 }
 
 TEST(Invariants, ThatAFileAllowsStandInLinesWithComments) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every tool that ./lockstep calls during set-up, as one script that plays the tool of the name it
+# Every tool that ./lockstep calls during set-up, as one script that runs the tool of the name it
 # is called by. It notes its call in $FAKE/calls and does what the files in $FAKE tell it to.
 set -u
 name=${0##*/}

@@ -1,6 +1,6 @@
 """The launcher as a black box: a copy of it in a temporary folder, every tool it calls replaced.
 
-fakes.sh plays the tools. Nothing here uses the network, installs anything or compiles anything.
+fakes.sh runs the tools. Nothing here uses the network, installs anything or compiles anything.
 """
 
 import os
@@ -31,7 +31,7 @@ class Launcher(Processes):
         for name in ("lockstep", "packages.txt", "packages-pages.txt", "requirements.txt",
                      "requirements-peer.txt", "requirements-gpu.txt", "requirements-pages.txt", "requirements-docs.txt"):
             shutil.copy(os.path.join(ROOT, name), self.tree)
-        shutil.copytree(os.path.join(ROOT, "launcher"), self.in_tree("launcher"))
+        shutil.copytree(os.path.join(ROOT, "setup"), self.in_tree("setup"))
         for tool in TOOLS:
             shutil.copy(os.path.join(HERE, "fakes.sh"), os.path.join(bin_folder, tool))
         self.tell("program", PROGRAM)

@@ -44,5 +44,5 @@ class Processes(unittest.TestCase):
             self.fail("it did not end in %d s\n%s\n%s" % (DEADLINE_S, *process.communicate()))
         return Said(process.returncode, out, err)
 
-    def play(self, command, environment=None, **options):
+    def result_of(self, command, environment=None, **options):
         return self.ended(self.start(command, environment, **options))

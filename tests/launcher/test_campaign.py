@@ -37,7 +37,7 @@ class ByHand(Campaign):
         """Verdict, diagnosis, the table of values, who waits for whom: all but the name of the tier."""
         flags = ("--timeout", "3", "--world", "2", "--no-shrink", *TOYS_THAT_FAIL)
         said = self.all_ended(self.by_hand(2, self.run_of(*flags)))
-        cold = self.play(self.run_of(*flags, tier="cold", out="cold"))
+        cold = self.result_of(self.run_of(*flags, tier="cold", out="cold"))
         self.assert_only_rank_zero_speaks(said, 1)
         self.assertEqual(cold.status, 1)
         self.assertEqual(self.told(said[0].out), self.told(cold.out))
@@ -61,7 +61,7 @@ class ByHand(Campaign):
         flags = ("unused.are_averaged", "--subject", "naive", "--cases", "4", "--timeout", "3", "--world", "3",
                  "--no-shrink")
         self.all_ended(self.by_hand(3, self.run_of(*flags, program=LOCKSTEP)))
-        self.play(self.run_of(*flags, program=LOCKSTEP, tier="cold", out="cold"))
+        self.result_of(self.run_of(*flags, program=LOCKSTEP, tier="cold", out="cold"))
         launched, cold = self.results()[0], self.results("cold")[0]
         self.assertEqual(launched["result"], "hang")
         for key in ("result", "signature", "findings"):
@@ -76,8 +76,8 @@ class ByHand(Campaign):
         self.assert_only_rank_zero_speaks(said, 0)
         self.assertIn("refused (a world of 3 wants more than the 2 processes launched)", said[0].out)
 
-    def test_a_saved_case_is_played_again_in_a_launched_world(self):
-        self.play(self.run_of("toys.multiply", "--world", "2", tier="cold"))
+    def test_a_saved_case_is_run_again_in_a_launched_world(self):
+        self.result_of(self.run_of("toys.multiply", "--world", "2", tier="cold"))
         failures = os.path.join(self.out, "out", "failures")
         (name,) = os.listdir(failures)
         said = self.all_ended(self.by_hand(2, [PROGRAM, "replay", os.path.join(failures, name), "--tier", "launched",
@@ -88,19 +88,19 @@ class ByHand(Campaign):
 
 class Refusing(Campaign):
     def test_a_process_that_nothing_has_launched_is_refused(self):
-        said = self.play(self.run_of("toys.hold"))
+        said = self.result_of(self.run_of("toys.hold"))
         self.assertEqual((said.status, said.out), (2, ""))
         self.assertIn("--tier launched: nothing has launched this process beside others", said.err)
 
     def test_half_an_environment_is_named(self):
-        said = self.play(self.run_of("toys.hold"), {"RANK": "0", "WORLD_SIZE": "2"})
+        said = self.result_of(self.run_of("toys.hold"), {"RANK": "0", "WORLD_SIZE": "2"})
         self.assertEqual(said.status, 2)
         self.assertIn("lacks MASTER_ADDR and MASTER_PORT", said.err)
 
-    def test_other_tiers_are_not_played_beside_it(self):
-        said = self.play(self.run_of("toys.hold", tier="cold,launched"))
+    def test_other_tiers_are_not_run_beside_it(self):
+        said = self.result_of(self.run_of("toys.hold", tier="cold,launched"))
         self.assertEqual(said.status, 2)
-        self.assertIn("launched worlds are played alone", said.err)
+        self.assertIn("launched worlds are run alone", said.err)
 
     def test_a_world_that_does_not_fill_names_who_did_not_come(self):
         """Under the option's former name, too."""
@@ -168,7 +168,7 @@ class Dying(Campaign):
     def test_a_rank_of_a_case_that_is_killed_is_that_ranks_crash(self):
         world = self.waiting_world(3, "--cases", "1")
         os.kill(self.waiting_rank(2), signal.SIGKILL)
-        # Played again, it waits again; then nobody is killed, and what it waited for comes.
+        # Run again, it waits again; then nobody is killed, and what it waited for comes.
         self.wait_until(lambda: self.last_event() == ("case", 2), world)
         self.release()
         said = self.all_ended(world)
@@ -177,7 +177,7 @@ class Dying(Campaign):
     def last_event(self):
         with open(os.path.join(self.out, "out", "runs", "latest", "events.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file if line.endswith("\n")]
-        return lines[-1]["event"], lines[-1].get("play")
+        return lines[-1]["event"], lines[-1].get("run")
 
     def test_an_interrupt_of_rank_zero_ends_all(self):
         world = self.waiting_world(2)
@@ -201,24 +201,24 @@ class Dying(Campaign):
 class Launchers(Campaign):
     """A failing scenario makes the job's exit code another than 0, and is reported once."""
 
-    def assert_plays(self, launch, environment=None, status=1):
-        said = self.play([*launch, *self.run_of("toys.bare", "--cases", "3")], environment)
+    def assert_runs(self, launch, environment=None, status=1):
+        said = self.result_of([*launch, *self.run_of("toys.bare", "--cases", "3")], environment)
         self.assertEqual(said.status, 0, str(said))
         self.assertEqual(said.out.count("1 scenario: 1 passed"), 1, str(said))
-        said = self.play([*launch, *self.run_of("toys.multiply", out="failing")], environment)
+        said = self.result_of([*launch, *self.run_of("toys.multiply", out="failing")], environment)
         self.assertEqual(said.status, status, str(said))
         self.assertEqual(said.out.count("the sum over the ranks, not the average"), 1, str(said))
         return said
 
     def test_lockstep_launch(self):
-        said = self.assert_plays([PROGRAM, "launch", "-n", "3", "--"])
+        said = self.assert_runs([PROGRAM, "launch", "-n", "3", "--"])
         self.assertIn("lockstep: rank 0 failed first, with exit code 1: 1 of 1 scenarios failed", said.err)
 
     def test_torchrun(self):
         python = os.path.join(ROOT, ".venv-peer", "bin", "python")
         if not os.path.exists(python):
             self.skipTest("there is no .venv-peer: ./lockstep setup --peer makes it")
-        said = self.assert_plays([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3",
+        said = self.assert_runs([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3",
                                   "--no-python"])
         summary = said.err[said.err.index("Failures:"):]
         self.assertIn("<NO_OTHER_FAILURES>", summary)
@@ -226,11 +226,11 @@ class Launchers(Campaign):
 
     def test_open_mpi(self):
         mpirun = self.tool("mpirun.openmpi", "apt-get install openmpi-bin")
-        self.assert_plays([mpirun, *FULL_BOAT, "-np", "3"])
+        self.assert_runs([mpirun, *FULL_BOAT, "-np", "3"])
 
     def test_hydra(self):
         mpiexec = self.tool("mpiexec.hydra", "apt-get install mpich")
-        self.assert_plays([mpiexec, "-n", "2", "-genv", "MASTER_PORT", str(free_port())])
+        self.assert_runs([mpiexec, "-n", "2", "-genv", "MASTER_PORT", str(free_port())])
 
 
 class Srun(Launchers):
@@ -245,7 +245,7 @@ class Srun(Launchers):
     def test_srun(self):
         if self.why_not:
             self.skipTest(self.why_not)
-        self.assert_plays(["srun", "-n3"], self.slurm.environment)
+        self.assert_runs(["srun", "-n3"], self.slurm.environment)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class Tests:
         self.assertEqual("".join(one.out for one in said).count("1 scenario: 1 passed"), 1)
 
     def judged(self, folder):
-        said = self.play([LOCKSTEP, "judge", folder])
+        said = self.result_of([LOCKSTEP, "judge", folder])
         self.assertEqual(said.status, 0, str(said))
         self.assertEqual(sorted(os.listdir(folder)), ["rank%d.history" % rank for rank in range(WORLD)])
         return said

@@ -25,7 +25,7 @@ dist.destroy_process_group()
 
 class Launch(Campaign):
     def launch(self, size, *command, **variables):
-        return self.play([LOCKSTEP, "launch", "-n", str(size), "--", *command], variables)
+        return self.result_of([LOCKSTEP, "launch", "-n", str(size), "--", *command], variables)
 
     def lines(self, said):
         return sorted(said.out.splitlines())
@@ -59,12 +59,12 @@ class Launch(Campaign):
         self.assertEqual(self.lines(said), ["[0] rank 0 of 2, sum 3", "[1] rank 1 of 2, sum 3"], str(said))
 
     def test_by_default_there_is_a_rank_for_each_core(self):
-        said = self.play(["taskset", "-c", "0", LOCKSTEP, "launch", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"])
+        said = self.result_of(["taskset", "-c", "0", LOCKSTEP, "launch", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"])
         self.assertEqual(said.out, "[0] 0 of 1\n")
 
     def test_flags_behind_the_program_are_its_own(self):
         for separator in ([], ["--"]):
-            said = self.play([LOCKSTEP, "launch", "-n", "1", *separator, "printf", "%s\\n", "-n", "3", "--", "--help"])
+            said = self.result_of([LOCKSTEP, "launch", "-n", "1", *separator, "printf", "%s\\n", "-n", "3", "--", "--help"])
             self.assertEqual(said.out, "[0] -n\n[0] 3\n[0] --\n[0] --help\n")
 
     def test_lines_are_whole_and_each_has_its_rank(self):
@@ -116,9 +116,9 @@ class Launch(Campaign):
     def test_as_many_ranks_as_open_files_allow(self):
         limited = ["sh", "-c", 'ulimit -Sn 128; ulimit -Hn "$1"; shift; exec "$@"', "sh"]
         command = [LOCKSTEP, "launch", "-n", "60", "--", "sh", "-c", "ulimit -Sn"]
-        said = self.play([*limited, "512", *command])
+        said = self.result_of([*limited, "512", *command])
         self.assertEqual((said.status, said.err, said.out.count("] 128\n")), (0, "", 60))
-        said = self.play([*limited, "256", *command])
+        said = self.result_of([*limited, "256", *command])
         self.assertEqual((said.status, said.err), (2, "lockstep: launch: 60 ranks take 304 open files, and this process "
                                                       "may have 256 (ulimit -Hn)\n"))
 
@@ -145,14 +145,14 @@ class Launch(Campaign):
     def test_ranks_on_several_hosts_are_for_engines(self):
         for flags in (["--nnodes", "2", "--node-rank", "0", "--rendezvous", "node-a:29500"], ["--nnodes=2"],
                       ["--node-rank", "1"], ["--rendezvous=node-a"], ["--nnodes", "1", "--"]):
-            said = self.play([LOCKSTEP, "launch", "-n", "2", *flags, "true"])
+            said = self.result_of([LOCKSTEP, "launch", "-n", "2", *flags, "true"])
             self.assertEqual((said.status, said.out), (2, ""), str(said))
             self.assertRegex(said.err, r"^lockstep: launch: %s: launch starts ranks on this machine alone; over several hosts start "
                                        r"the program with torchrun --no-python, srun, mpirun or a Kubernetes operator, as "
                                        r"docs/scale\.md shows\n$" % flags[0].split("=")[0])
 
     def test_an_unknown_option_is_no_program(self):
-        said = self.play([LOCKSTEP, "launch", "--timeout", "3", "true"])
+        said = self.result_of([LOCKSTEP, "launch", "--timeout", "3", "true"])
         self.assertEqual((said.status, said.err), (2, "lockstep: launch: unknown option '--timeout'\n"))
 
     def started(self, *command):

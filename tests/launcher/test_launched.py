@@ -16,7 +16,7 @@ from processes import ROOT
 
 class ByHand(Launched):
     def test_bare_it_is_a_world_of_one(self):
-        self.assert_says(self.play([PROGRAM]), ranks((0, 1, 0)))
+        self.assert_says(self.result_of([PROGRAM]), ranks((0, 1, 0)))
 
     def test_two_processes_that_are_given_their_rank_are_a_world_of_two(self):
         port = str(free_port())
@@ -26,7 +26,7 @@ class ByHand(Launched):
             self.assert_says(self.ended(process), ranks((rank, 2, rank)))
 
     def test_half_an_environment_is_named_and_no_world_of_one(self):
-        said = self.play([PROGRAM], {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"})
+        said = self.result_of([PROGRAM], {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"})
         self.assertEqual((said.status, said.lines), (1, []), str(said))
         self.assertIn("lacks RANK and MASTER_PORT", said.err)
 
@@ -88,10 +88,10 @@ class Torchrun(Launched):
     def test_on_one_machine(self):
         for options in (["--master-port", str(free_port())], ["--standalone"]):
             with self.subTest(options[0]):
-                self.assert_says(self.play(self.command("--nproc-per-node=3", *options)),
+                self.assert_says(self.result_of(self.command("--nproc-per-node=3", *options)),
                                  ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
 
-    def play_two_agents(self, options_of, program=(), environment=None):
+    def run_two_agents(self, options_of, program=(), environment=None):
         agents = [self.start(self.command("--nnodes=2", "--nproc-per-node=2", *options_of(number), program=program),
                              environment) for number in range(2)]
         return [self.ended(agent) for agent in agents]
@@ -104,7 +104,7 @@ class Torchrun(Launched):
 
     def test_two_static_agents(self):
         port = str(free_port())
-        self.assert_four_ranks(self.play_two_agents(
+        self.assert_four_ranks(self.run_two_agents(
             lambda number: ["--node-rank=%d" % number, "--master-addr=127.0.0.1", "--master-port", port]))
 
     def rendezvous(self, *more):
@@ -113,27 +113,27 @@ class Torchrun(Launched):
                                "--local-addr=127.0.0.1", *more]
 
     def test_two_agents_that_find_each_other(self):
-        self.assert_four_ranks(self.play_two_agents(self.rendezvous()))
+        self.assert_four_ranks(self.run_two_agents(self.rendezvous()))
 
     def test_a_rank_that_fails_the_first_time_is_restarted_with_its_world(self):
-        said = self.play(self.command("--nproc-per-node=2", "--max-restarts=1", "--master-port", str(free_port()),
+        said = self.result_of(self.command("--nproc-per-node=2", "--max-restarts=1", "--master-port", str(free_port()),
                                       program=["fail-once", os.path.join(self.folder(), "failed")]))
         self.assert_says(said, ranks((0, 2, 0), (1, 2, 1)))
 
     # Its agents share one store over attempts, and each counts its own: https://github.com/pytorch/pytorch/issues/135712
     def test_two_agents_restart_together_where_each_attempt_has_a_store_of_its_own(self):
-        self.assert_four_ranks(self.play_two_agents(
+        self.assert_four_ranks(self.run_two_agents(
             self.rendezvous("--max-restarts=1"), ["fail-once", os.path.join(self.folder(), "failed")],
             {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}))
 
     def test_its_summary_says_our_sentence(self):
-        said = self.play(self.command("--nproc-per-node=2", "--master-port", str(free_port()), program=["interface"]))
+        said = self.result_of(self.command("--nproc-per-node=2", "--master-port", str(free_port()), program=["interface"]))
         self.assertNotEqual(said.status, 0)
         summary = said.err[said.err.index("Root Cause"):]
         self.assertIn("traceback : rank 1 cannot take part: it cannot listen on the interface nope0", summary)
 
     def test_its_summary_says_which_variable_is_missing(self):
-        said = self.play([self.python, "-m", "torch.distributed.run", "--master-port", str(free_port()), "--no-python",
+        said = self.result_of([self.python, "-m", "torch.distributed.run", "--master-port", str(free_port()), "--no-python",
                           "env", "-u", "WORLD_SIZE", PROGRAM])
         self.assertIn("traceback : the environment looks like that of torchrun", said.err)
 
@@ -144,7 +144,7 @@ class OpenMpi(Launched):
         self.mpirun = self.tool("mpirun.openmpi", "apt-get install openmpi-bin")
 
     def test_on_one_machine_nothing_has_to_be_said(self):
-        self.assert_says(self.play([self.mpirun, *FULL_BOAT, "-np", "3", PROGRAM]),
+        self.assert_says(self.result_of([self.mpirun, *FULL_BOAT, "-np", "3", PROGRAM]),
                          ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
 
     def test_two_jobs_at_once_do_not_meet(self):
@@ -156,7 +156,7 @@ class OpenMpi(Launched):
             self.assert_says(self.ended(job), ranks((0, 2, 0), (1, 2, 1)))
 
     def test_a_place_to_meet_that_was_given_is_taken(self):
-        said = self.play([self.mpirun, *FULL_BOAT, "-np", "2", "-x", "MASTER_ADDR=localhost", "-x",
+        said = self.result_of([self.mpirun, *FULL_BOAT, "-np", "2", "-x", "MASTER_ADDR=localhost", "-x",
                           "MASTER_PORT=%d" % free_port(), PROGRAM])
         self.assert_says(said, ranks((0, 2, 0), (1, 2, 1)))
 
@@ -167,11 +167,11 @@ class Hydra(Launched):
         self.mpiexec = self.tool("mpiexec.hydra", "apt-get install mpich")
 
     def test_with_a_port_to_meet_at(self):
-        said = self.play([self.mpiexec, "-n", "2", "-genv", "MASTER_PORT", str(free_port()), PROGRAM])
+        said = self.result_of([self.mpiexec, "-n", "2", "-genv", "MASTER_PORT", str(free_port()), PROGRAM])
         self.assert_says(said, ranks((0, 2, 0), (1, 2, 1)))
 
     def test_without_one_every_rank_says_what_to_set(self):
-        said = self.play([self.mpiexec, "-n", "2", PROGRAM])
+        said = self.result_of([self.mpiexec, "-n", "2", PROGRAM])
         self.assertEqual((said.status != 0, said.lines), (True, []), str(said))
         self.assertIn("set the environment variable MASTER_PORT", said.err)
 
@@ -188,18 +188,18 @@ class Srun(Launched):
         if self.why_not:
             self.skipTest(self.why_not)
 
-    def slurm_play(self, *command):
-        return self.play(list(command), self.slurm.environment)
+    def slurm_run(self, *command):
+        return self.result_of(list(command), self.slurm.environment)
 
     def test_a_step_meets_by_itself(self):
-        self.assert_says(self.slurm_play("srun", "-n3", PROGRAM), ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
+        self.assert_says(self.slurm_run("srun", "-n3", PROGRAM), ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
 
     def test_pmi2_changes_nothing(self):
-        self.assert_says(self.slurm_play("srun", "--mpi=pmi2", "-n2", PROGRAM), ranks((0, 2, 0), (1, 2, 1)))
+        self.assert_says(self.slurm_run("srun", "--mpi=pmi2", "-n2", PROGRAM), ranks((0, 2, 0), (1, 2, 1)))
 
     def test_a_batch_script_stands_alone_and_its_step_does_not(self):
         out = os.path.join(self.folder(), "out")
-        said = self.slurm_play("sbatch", "--wait", "-n2", "--output", out, "--wrap",
+        said = self.slurm_run("sbatch", "--wait", "-n2", "--output", out, "--wrap",
                                "'%s'; srun '%s'" % (PROGRAM, PROGRAM))
         with open(out, encoding="utf-8") as file:
             lines = sorted(file.read().splitlines())

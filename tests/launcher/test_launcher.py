@@ -39,7 +39,7 @@ class HandingOver(Launcher):
     def test_a_link_to_the_launcher_finds_its_tree(self):
         link = os.path.join(self.folder, "a link")
         os.symlink(self.in_tree("lockstep"), link)
-        result = self.play([link, "run"], cwd=self.folder)
+        result = self.result_of([link, "run"], cwd=self.folder)
         self.assert_ran(result)
 
     def test_help_needs_no_set_up(self):
@@ -84,12 +84,12 @@ class HandingOver(Launcher):
         shutil.copytree(os.path.join(ROOT, ".ci"), self.in_tree(".ci"))
         os.makedirs(self.in_tree("tests", "python"))
         os.symlink("/bin/pwd", self.in_tree("tests", "python", "try_package"))
-        result = self.play([self.in_tree(".ci", "run")], cwd=self.folder)
+        result = self.result_of([self.in_tree(".ci", "run")], cwd=self.folder)
         self.assert_ran(result)
         self.assertEqual(result.out.splitlines()[1], self.in_tree("build", "release"))
         self.assertEqual(result.out.splitlines()[-1], self.tree)
         self.tell("ctest_fails")
-        self.assertEqual(self.play([self.in_tree(".ci", "run")], cwd=self.folder).status, 8)
+        self.assertEqual(self.result_of([self.in_tree(".ci", "run")], cwd=self.folder).status, 8)
         with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as readme:
             self.assertIn("`./lockstep test` builds everything and runs the test suite", readme.read())
 
@@ -217,7 +217,7 @@ class Venv(Launcher):
 
 class Limits(Launcher):
     def limited(self, *options):
-        return self.play(["prlimit", *options, self.in_tree("lockstep"), "run"], cwd=self.folder)
+        return self.result_of(["prlimit", *options, self.in_tree("lockstep"), "run"], cwd=self.folder)
 
     def test_few_open_files_are_refused_before_anything_is_done(self):
         for most in (5, 8, 10, 63):
@@ -242,7 +242,7 @@ class Limits(Launcher):
     def test_a_working_folder_that_was_deleted_is_named(self):
         gone = os.path.join(self.folder, "gone")
         os.mkdir(gone)
-        self.assert_refused(self.play(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$0" run', self.in_tree("lockstep"),
+        self.assert_refused(self.result_of(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$0" run', self.in_tree("lockstep"),
                                        gone]), "the working folder has been deleted")
         self.assertEqual(self.calls(), [])
 
@@ -283,7 +283,7 @@ class Building(Launcher):
             ours, theirs = pty.openpty()
         except OSError as error:
             self.skipTest(f"this machine has no terminals to give: {error}")
-        result = self.play([self.in_tree("lockstep"), "run"], cwd=self.folder, stderr=theirs)
+        result = self.result_of([self.in_tree("lockstep"), "run"], cwd=self.folder, stderr=theirs)
         os.close(theirs)
         words = ""
         with open(ours, encoding="utf-8", newline="") as terminal:

@@ -1,4 +1,4 @@
-"""The files of docs/scale for launched worlds, with the toys for a program: what can be played of them here.
+"""The files of docs/scale for launched worlds, with the toys for a program: what can be run of them here.
 
 usage: test_scale.py LOCKSTEP_TOYS LOCKSTEP [TEST ...]
 """
@@ -24,7 +24,7 @@ class Files(Campaign):
     def file(self, name):
         return os.path.join(ROOT, "docs", "scale", name)
 
-    def assert_played(self, said, results="results"):
+    def assert_ran(self, said, results="results"):
         """The canary of these toys passes, so that the exit code of a whole run is not 0."""
         self.assertEqual(said.status, 1, str(said))
         self.assertIn("canary passed", said.out)
@@ -33,10 +33,10 @@ class Files(Campaign):
 
     def test_mpirun(self):
         self.tool("mpirun.openmpi", "apt-get install openmpi-bin")
-        said = self.play(["bash", self.file("mpirun.sh")], {
+        said = self.result_of(["bash", self.file("mpirun.sh")], {
             "HOSTS": "localhost:2", "MPIRUN_FLAGS": " ".join(FULL_BOAT), "MASTER_PORT": str(free_port())}, cwd=self.out)
-        self.assert_played(said)
-        said = self.play(["bash", self.file("mpirun.sh")], cwd=self.out)
+        self.assert_ran(said)
+        said = self.result_of(["bash", self.file("mpirun.sh")], cwd=self.out)
         self.assertIn("HOSTS: which hosts", said.err)
 
     def test_slurm(self):
@@ -48,11 +48,11 @@ class Files(Campaign):
         script = os.path.join(self.out, "slurm_launched.sh")
         shutil.copy(self.file("slurm_launched.sh"), script)
         log = os.path.join(self.out, "log")
-        said = self.play(["sbatch", "--wait", "--nodes=1", "--ntasks-per-node=2", "--output", log, script],
+        said = self.result_of(["sbatch", "--wait", "--nodes=1", "--ntasks-per-node=2", "--output", log, script],
                          slurm.environment, cwd=self.out)
         with open(log, encoding="utf-8") as file:
             said.out = file.read()
-        self.assert_played(said)
+        self.assert_ran(said)
 
     def test_pytorchjob(self):
         """As Kubeflow's operator sets its variables: the master is rank 0, workers come behind it."""
@@ -78,7 +78,7 @@ class Files(Campaign):
                  for rank, command in enumerate(commands)]
         said = self.all_ended(world)
         self.assert_only_rank_zero_speaks(said, 1)
-        self.assert_played(said[0])
+        self.assert_ran(said[0])
 
 
 if __name__ == "__main__":

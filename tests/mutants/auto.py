@@ -6,11 +6,11 @@ usage: auto.py [--files GLOB,...] [--changed A..B] [--tests REGEX] [--no-scenari
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
 that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
-that do not compile are left out. Each is played by the scenarios that reach it, in simulated worlds, on the cases of a
-plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is played
+that do not compile are left out. Each is run by the scenarios that reach it, in simulated worlds, on the cases of a
+plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is run
 by the unit tests that reach it: those of ddp/ and train/, or of the programs whose targets --tests matches. With --no-scenarios unit
-tests alone play, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
-that is known, and what it has already is not played again; --page, docs/faults.md say, gets the score and the survivors.
+tests alone run, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
+that is known, and what it has already is not run again; --page, docs/faults.md say, gets the score and the survivors.
 What takes longest is the first build of the clone: FOLDER may be a copy of a built tree, mounted where it was built, whose
 uncommitted changes are lost. automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught, but for
 those that PAGE lists.
@@ -35,7 +35,7 @@ from tree import NO_FAILURE, ROOT, Tree, must, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 NOBODY = ("", "")  # caught it
-FIRST = 4  # scenarios that play a mutant before the others do
+FIRST = 4  # scenarios that run a mutant before the others do
 STARTS = 0.5  # seconds that a run takes without its cases
 UNIT_TESTS = r"tests/(?:ddp|train)/\w+_test"
 
@@ -94,8 +94,8 @@ class Build:
             print(f"{len(bad)} more do not compile", flush=True)
 
 
-class Player:
-    """Plays one mutant after the other in a tree that has them all."""
+class Runner:
+    """Runs one mutant after the other in a tree that has them all."""
 
     def __init__(self, tree, programs, seed, timeout):
         self.tree, self.programs, self.seed, self.timeout = tree, programs, seed, timeout
@@ -123,10 +123,10 @@ class Player:
         is_whole = code is not None and report.exists()
         return code, said, json.loads(report.read_text())["results"] if is_whole else []
 
-    def reached(self, play):
+    def reached(self, run):
         """The numbers of the mutants that this reaches."""
         self.map.unlink(missing_ok=True)
-        play()
+        run()
         ones = self.map.read_bytes() if self.map.exists() else b""
         return {number for number, one in enumerate(ones) if one}
 
@@ -221,8 +221,8 @@ def main():
     unit_tests = re.findall(rf"^({arguments.tests}): ", must("ninja", "-C", tree.built, "-t", "targets", "all"), re.MULTILINE)
     if not arguments.no_scenarios:
         build.make(["lockstep"])
-    player = Player(tree, [tree.built / name for name in unit_tests], arguments.seed, arguments.timeout)
-    reached, same = {} if arguments.no_scenarios else player.reached_by_scenarios(), equivalents()
+    runner = Runner(tree, [tree.built / name for name in unit_tests], arguments.seed, arguments.timeout)
+    reached, same = {} if arguments.no_scenarios else runner.reached_by_scenarios(), equivalents()
     known = {row["number"]: row for row in json.loads(arguments.out.read_text())} if arguments.out.exists() else {}
     rows = [row_of(number, each, same) for number, each in build.mutants.items()]
     rows = [known[row["number"]] if row.items() <= known.get(row["number"], {}).items() else row for row in rows]
@@ -232,24 +232,24 @@ def main():
         arguments.out.write_text(json.dumps(rows, indent=1))
         print(f"{row['caught_by'] or 'SURVIVES':44} {build.mutants[row['number']].key()}", flush=True)
 
-    player.limit = arguments.timeout
+    runner.limit = arguments.timeout
     for row in rows:
         scenarios = [name for name, numbers in reached.items() if row["number"] in numbers]
         row["is_reached"] = bool(scenarios)
         if arguments.no_scenarios:
             row.setdefault("caught_by", "")
         elif "caught_by" not in row:
-            keep(row, player.scenario_for(row["number"], scenarios))
+            keep(row, runner.scenario_for(row["number"], scenarios))
     left = [row for row in rows if faults.survives(row)]
-    player.limit = None
+    runner.limit = None
     suites = {}
     if left:  # Unit tests take longer to build than the program.
         build.make(unit_tests)
         rows[:] = [row for row in rows if row["number"] in build.mutants]
-        suites = player.reached_by_tests()
-    player.limit = arguments.timeout
+        suites = runner.reached_by_tests()
+    runner.limit = arguments.timeout
     for row in filter(faults.survives, rows):
-        keep(row, player.test_for(row["number"], suites))
+        keep(row, runner.test_for(row["number"], suites))
     print(faults.scores(rows))
     if arguments.page:
         page = faults.Page.read(arguments.page)

@@ -6,7 +6,7 @@ usage: ./lockstep faults [--patch FILE | --diff A..B] [--tree FOLDER] [--preset 
 --patch plants a patch as a whole: a mistake that you have in mind, or one that was made. --diff takes back each hunk of a
 change, in the tree as it was after it (B): what a correction corrects is a mistake that the scenarios should know. Without
 either it is the last commit. Each is planted in a clone of the committed tree, in FOLDER (build/faults), which is built
-there, and the catalogue is played in simulated worlds until a scenario fails, which is shrunk.
+there, and the catalogue is run in simulated worlds until a scenario fails, which is shrunk.
 
 Prints what escaped first, then what could not be tried and why, then what was caught, with the case and the smallest one.
 Exit 0: all were caught; 1: one escaped; 2: there is nothing to plant, or nothing of it could be tried.
@@ -67,7 +67,7 @@ def first_error(said):
 
 
 def tell(tree, planted, seed):
-    """Plants one, builds and plays it, and takes it back."""
+    """Plants one, builds and runs it, and takes it back."""
     applied = subprocess.run(["git", "-C", str(tree.folder), "apply", *planted.how, "-"], input=planted.patch, text=True,
                              capture_output=True)
     if applied.returncode != 0:
@@ -76,7 +76,7 @@ def tell(tree, planted, seed):
         trouble = tree.build()
         if trouble:
             return Reported(1, f"NOT TRIED {planted.place}: it does not build: {first_error(trouble)}")
-        outcomes = tree.play_on("memory", [], seed, shrinks=True, stops=True)
+        outcomes = tree.run_on("memory", [], seed, shrinks=True, stops=True)
     finally:
         tree.restore()
     for scenario, outcome in outcomes.items():

@@ -16,12 +16,12 @@ cases took until then, its second run included, *down* the steps from there to t
 tried on the way.
 
 `./lockstep faults --diff A..B` asks the same of any change of the library: it takes back each hunk of a correction in a
-clone, builds it, plays the catalogue in simulated worlds, and says what escaped, then what could not be built or applied,
+clone, builds it, runs the catalogue in simulated worlds, and says what escaped, then what could not be built or applied,
 then what was caught, by which scenario, on which case, and on which smallest one. `./lockstep faults --patch FILE` plants
 a mistake that you have in mind.
 
 `tests/mutants/auto.py` draws small mistakes by a seed instead (a comparison changed, a statement left out, ...), builds
-hundreds of them into one program, and plays each.
+hundreds of them into one program, and runs each.
 """
 DRAWN = "## Mutants that are drawn\n"
 WRITTEN = "## Mutants that are written\n"

@@ -13,7 +13,7 @@ import pathlib
 import re
 import tomllib
 
-BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # where every machine can play, and the tier
+BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # where every machine can run, and the tier
 HERE = pathlib.Path(__file__).resolve().parent
 NAME = re.compile(r'\.name = "([\w.]+)"')
 MUST_CATCH = re.compile(r"\.must_catch =\s*\{([^}]*)\}")

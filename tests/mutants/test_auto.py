@@ -156,31 +156,31 @@ class Automatic(unittest.TestCase):
 
 
 class Order(unittest.TestCase):
-    """The order in which scenarios play a mutant."""
+    """The order in which scenarios run a mutant."""
 
     def setUp(self):
-        self.player = auto.Player(Clone(), [], 7, None)
-        self.player.seconds = {name: seconds for seconds, name in enumerate("abcdefgh")}
+        self.runner = auto.Runner(Clone(), [], 7, None)
+        self.runner.seconds = {name: seconds for seconds, name in enumerate("abcdefgh")}
         self.runs = []
 
         def run(number, scenarios=()):
             self.runs.append("".join(scenarios))
             found = [{"scenario": name, "result": "fail" if name in self.catch else "pass", "findings": []} for name in scenarios]
             return 1 if self.catch & set(scenarios) else 0, "", found
-        self.player.run = run
+        self.runner.run = run
 
     def catches(self, catch, scenarios="abcdefgh"):
         self.catch, self.runs[:] = set(catch), []
-        return self.player.scenario_for(1, list(scenarios))
+        return self.runner.scenario_for(1, list(scenarios))
 
-    def test_AllThatReachItPlayAndNoOther(self):
+    def test_AllThatReachItRunAndNoOther(self):
         self.assertEqual(self.catches("", "abcdeg"), auto.NOBODY)
         self.assertEqual(self.runs, ["abcd", "eg"])
         self.assertEqual(self.catches("h", "abcdeg"), auto.NOBODY)
         self.assertEqual(self.catches("a", ""), auto.NOBODY)
         self.assertEqual(self.runs, [])
 
-    def test_TheOthersDoNotPlayWhereOneOfTheFirstCatchesIt(self):
+    def test_TheOthersDoNotRunWhereOneOfTheFirstCatchesIt(self):
         self.assertEqual(self.catches("bg"), ("b", "fail"))
         self.assertEqual(self.runs, ["abcd"])
 

@@ -29,7 +29,7 @@ class FakeTree:
         self.seen.append(self.file.read_text())
         return "ddp/a.cpp:1: error: broken" if "broken" in self.seen[-1] else ""
 
-    def play_on(self, _backend, _scenarios, _seed, shrinks, stops):
+    def run_on(self, _backend, _scenarios, _seed, shrinks, stops):
         is_caught = "line 3\n" in self.seen[-1]
         result = ("fail", "sum_not_average", "a sum", 0.1, FAILURE) if is_caught else ("pass", "", "", 0.1, {})
         return {"gradients.match": Outcome(*result)}

@@ -71,16 +71,16 @@ class Tree:
         done = run("ninja", "-C", self.built, "-j", self.jobs, *self.targets)
         return "" if done.returncode == 0 else done.stdout[-1500:]
 
-    def play(self, places, seed, shrinks=False):
+    def run(self, places, seed, shrinks=False):
         """{(scenario, backend): Outcome} of a run of these."""
         results = {}
         for backend in sorted({backend for _, backend in places}):
             scenarios = sorted({scenario for scenario, at in places if at == backend})
-            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios, seed, shrinks).items()}
+            results |= {(name, backend): found for name, found in self.run_on(backend, scenarios, seed, shrinks).items()}
         return results
 
-    def play_on(self, backend, scenarios, seed, shrinks, stops=False):
-        """{scenario: Outcome}; of no scenarios: of all. With `stops` nothing is played after the first that fails."""
+    def run_on(self, backend, scenarios, seed, shrinks, stops=False):
+        """{scenario: Outcome}; of no scenarios: of all. With `stops` nothing is run after the first that fails."""
         out = self.folder / "build/run"
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)

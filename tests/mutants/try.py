@@ -40,7 +40,7 @@ def tried(tree, planted, backends, seeds, page):
         if trouble:
             return [f"{planted.name}: does not build\n{trouble}"], False
         places = [(each.scenario, each.backend) for each in wanted]
-        by_seed = {seed: tree.play(places, seed, shrinks=page is not None) for seed in seeds}
+        by_seed = {seed: tree.run(places, seed, shrinks=page is not None) for seed in seeds}
     finally:
         tree.restore()
     lines, caught = [], True
@@ -86,7 +86,7 @@ def main():
     if trouble:
         sys.exit(f"try.py: the tree without a mutant does not build:\n{trouble}")
     places = sorted({(each.scenario, each.backend) for planted in mutants for each in expectations(planted, backends)})
-    for (scenario, backend), outcome in tree.play(places, seeds[0]).items():
+    for (scenario, backend), outcome in tree.run(places, seeds[0]).items():
         if outcome.result != "pass":
             sys.exit(f"try.py: {scenario} on {backend} does not pass without a mutant: {outcome.result}: {outcome.text}")
     caught = 0

@@ -45,7 +45,7 @@ class TrainingsInCpp : public ::testing::TestWithParam<TrainingInCpp> {
   ~TrainingsInCpp() override { fs::remove_all(folder_); }
 
   // Each rank's report, or how it ended.
-  std::vector<std::string> played(const fs::path& record) const {
+  std::vector<std::string> run(const fs::path& record) const {
     return run_world(2, [&](const Group& group) {
       ::unsetenv("LOCKSTEP_RECORD");
       if (!record.empty()) ::setenv("LOCKSTEP_RECORD", record.c_str(), 1);
@@ -80,8 +80,8 @@ std::vector<std::string> left_out_by(const recorded::Rank& rank) {
 }
 
 TEST_P(TrainingsInCpp, RunAsWithoutARecorder) {
-  const auto plain = played({});
-  EXPECT_EQ(played(folder_ / "run"), plain);
+  const auto plain = run({});
+  EXPECT_EQ(run(folder_ / "run"), plain);
   const auto run = recorded::read_recorded_run(folder_ / "run");
   ASSERT_EQ(run.ranks.size(), 2u);
   for (const auto& rank : run.ranks) {

@@ -90,7 +90,7 @@ def run_rank(rank, name, folder, is_recorded):
     os._exit(status)
 
 
-def play(folder, name, is_recorded):
+def run(folder, name, is_recorded):
     folder = os.path.join(folder, name, "recorded" if is_recorded else "plain")
     os.makedirs(folder)
     ranks = []
@@ -113,7 +113,7 @@ def main(folder, names):
     torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1)
     for name in names or PROGRAMS:
         for is_recorded in (False, True):
-            play(folder, name, is_recorded)
+            run(folder, name, is_recorded)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ TEST(Coverage, TheSummarySaysHowManySharesAreMetAndWhichIsTheClosest) {
 
 TEST(Coverage, TheSummarySaysHowManyPairsOfOptionsTheCasesCover) {
   auto run = run_of({});
-  run.plan = {{.scenario = "a.b", .pairs = {44, 48}},
+  run.jobs = {{.scenario = "a.b", .pairs = {44, 48}},
               {.scenario = "a.b", .setting = {.tier = "warm"}, .pairs = {44, 48}},
               {.scenario = "a.c", .pairs = {12, 12}}};
   EXPECT_EQ(statistics(run), "pairs of options: 56 of 60 covered; the fewest: 44 of 48 of a.b\n");
@@ -76,12 +76,12 @@ TEST(Coverage, SharesSchedulesAndPairsAreRead) {
   result.groups[1].labels = {"world 4", "drawn", "hard"};
   result.required_shares = {{"hard", 0.25}};
   result.schedules = {.schedules = 120, .cases = 3, .complete = 2, .decisions_min = 9};
-  run.plan[0].pairs = {.covered = 44, .all = 48};
+  run.jobs[0].pairs = {.covered = 44, .all = 48};
   const auto json = run_json(run);
   EXPECT_EQ(run_json(reports::run_of(json, "run.json")), json);
   EXPECT_EQ(reports::run_of(json, "run.json").results[0].required_shares, result.required_shares);
   EXPECT_EQ(reports::run_of(json, "run.json").results[0].schedules, result.schedules);
-  EXPECT_EQ(reports::run_of(json, "run.json").plan[0].pairs, run.plan[0].pairs);
+  EXPECT_EQ(reports::run_of(json, "run.json").jobs[0].pairs, run.jobs[0].pairs);
   const auto refused = [&](const char* at, const Json& value) {
     auto changed = json;
     changed[Json::json_pointer(at)] = value;
@@ -91,7 +91,7 @@ TEST(Coverage, SharesSchedulesAndPairsAreRead) {
             std::string::npos);
   EXPECT_NE(refused("/results/0/schedules/complete", 4).find("more than 'cases'"),
             std::string::npos);
-  EXPECT_NE(refused("/plan/0/pairs/covered", 49).find("more than 'all'"), std::string::npos);
+  EXPECT_NE(refused("/jobs/0/pairs/covered", 49).find("more than 'all'"), std::string::npos);
 }
 
 // It has no case to blame.

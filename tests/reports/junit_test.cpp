@@ -84,7 +84,7 @@ TEST(Junit, EachRuleSeesItsMistake) {
   EXPECT_TRUE(broken("last words", "last &#2; words"));
 }
 
-TEST(Junit, PropertiesSayHowToPlayTheCaseAgain) {
+TEST(Junit, PropertiesSayHowToRunTheCaseAgain) {
   const auto document = parsed(junit(samples::run_of({samples::failing()})));
   const auto value = [&](const std::string& name) {
     return std::string(document.select_node(("//property[@name='" + name + "']").c_str())

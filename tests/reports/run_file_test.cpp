@@ -72,7 +72,7 @@ TEST(RunFile, HowACaseWasShrunkIsRead) {
     EXPECT_NE(refused([&](Json& changed) { changed[name] = Json(); }).find(at), std::string::npos)
         << name;
   }
-  EXPECT_NE(refused([](Json& changed) { changed["failed"] = 3; }).find("more than 'played'"),
+  EXPECT_NE(refused([](Json& changed) { changed["failed"] = 3; }).find("more than 'smallest_runs'"),
             std::string::npos);
   EXPECT_NE(refused([](Json& changed) { changed["end"] = "soon"; }).find("one of smallest, time"),
             std::string::npos);
@@ -228,7 +228,7 @@ TEST(RunFile, WhatDoesNotAgreeWithItselfIsRefused) {
   EXPECT_EQ(with("/results/1/findings/0/details/1/rows/0/cells", Json::array()),
             "run.json: results[1].findings[0].details[1].rows[0]: has not as many cells and "
             "numbers as there are columns");
-  EXPECT_EQ(with("/plan/0/scenario", "toys.other"), "run.json: results[0]: is not in the plan");
+  EXPECT_EQ(with("/jobs/0/scenario", "toys.other"), "run.json: results[0]: is not among the jobs");
   EXPECT_EQ(with("/shard", "2/5"),
             "run.json: results[0].groups[0].cases: holds cases of another shard");
 }
@@ -249,12 +249,12 @@ TEST(RunFile, AnyLineWithABreakIsRefused) {
   const auto good = run_json(run_of_every_kind());
   for (const char* pointer : {"/version",
                               "/libtorch",
-                              "/plan/0/scenario",
-                              "/plan/0/exactness",
-                              "/plan/0/subject",
-                              "/plan/0/tier",
-                              "/plan/0/backend",
-                              "/plan/0/hash",
+                              "/jobs/0/scenario",
+                              "/jobs/0/exactness",
+                              "/jobs/0/subject",
+                              "/jobs/0/tier",
+                              "/jobs/0/backend",
+                              "/jobs/0/hash",
                               "/results/0/claim",
                               "/results/0/exactness",
                               "/results/0/groups/0/reason",

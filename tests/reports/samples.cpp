@@ -60,7 +60,7 @@ Failure some_failure() {
       Json::parse(R"({"world": {"size": 2}, "samples": [1, 2], "options": {"drop": true}})");
   failure.number = 37;
   failure.of = 200;
-  failure.plays = {Verdict::Kind::fail, Verdict::Kind::fail, Verdict::Kind::fail};
+  failure.runs = {Verdict::Kind::fail, Verdict::Kind::fail, Verdict::Kind::fail};
   failure.case_file = ".lockstep/failures/gradients.match_single_process-3f9c1a.json";
   failure.logs = ".lockstep/runs/RUN/logs/gradients.match_single_process-3f9c1a";
   failure.tail_rank = 1;
@@ -170,7 +170,7 @@ lockstep::Run run_of(std::vector<Result> results) {
   run.cores = 2;
   run.settings = {Setting()};
   for (const auto& result : results)
-    run.plan.push_back(
+    run.jobs.push_back(
         {result.scenario, result.exactness, result.setting, 400, "0123456789abcdef"});
   run.results = std::move(results);
   run.took = std::chrono::milliseconds(8600);

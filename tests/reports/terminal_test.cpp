@@ -39,7 +39,7 @@ TEST(Terminal, AShrunkCaseIsShownFieldByField) {
   EXPECT_NE(text().find("in 0.8 s; interrupted: replay --shrink continues)\n"), std::string::npos);
   shrunk.end = Shrunk::End::smallest;
   shrunk.failed = 4;
-  shrunk.played = 10;
+  shrunk.smallest_runs = 10;
   EXPECT_NE(text().find("in 0.8 s; it fails 4 of 10 times)\n"), std::string::npos);
   shrunk.steps = 0;
   shrunk.drawn = result.failure->c.value;

@@ -55,7 +55,7 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-Scenario played(const char* name, void (*program)(const Training&, RankContext&)) {
+Scenario run(const char* name, void (*program)(const Training&, RankContext&)) {
   return scenario<Training>({.name = name,
                              .claim = "PyTorch's options do what it says of them.",
                              .exactness = "bit-equal",
@@ -70,10 +70,10 @@ Scenario played(const char* name, void (*program)(const Training&, RankContext&)
                              .checks = {}});
 }
 
-const Scenario kInUse = played("c10d.in_use", program<Last::in_use>);
-const Scenario kTimesZero = played("c10d.times_zero", program<Last::times_zero>);
-const Scenario kLeftOut = played("c10d.left_out", program<Last::left_out>);
-const Scenario kChanges = played("c10d.changes", program<Last::changes>);
+const Scenario kInUse = run("c10d.in_use", program<Last::in_use>);
+const Scenario kTimesZero = run("c10d.times_zero", program<Last::times_zero>);
+const Scenario kLeftOut = run("c10d.left_out", program<Last::left_out>);
+const Scenario kChanges = run("c10d.changes", program<Last::changes>);
 
 // The gradients alone: with find_unused_parameters buckets are never laid out anew.
 History gradients_of(const History& history) {
@@ -111,9 +111,9 @@ class C10dSubject : public ::testing::Test {
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 
-  static History play(const Scenario& scenario, const Training& c) {
-    return lanes_.front()->play(scenario, {scenario.name, to_json(c)}, {"c10d", "sim", "memory"},
-                                {std::chrono::minutes(1)});
+  static History run(const Scenario& scenario, const Training& c) {
+    return lanes_.front()->run(scenario, {scenario.name, to_json(c)}, {"c10d", "sim", "memory"},
+                               {std::chrono::minutes(1)});
   }
 
  private:
@@ -130,18 +130,18 @@ const std::vector<WrapOptions> kThatFindUnused{
 };
 
 TEST_F(C10dSubject, WhereNothingIsUnusedLookingForItChangesNothing) {
-  const auto plain = gradients_of(play(kInUse, training({})));
+  const auto plain = gradients_of(run(kInUse, training({})));
   for (const auto& options : kThatFindUnused)
-    EXPECT_EQ(difference(gradients_of(play(kInUse, training(options))), plain), "")
+    EXPECT_EQ(difference(gradients_of(run(kInUse, training(options))), plain), "")
         << to_json(options);
 }
 
 TEST_F(C10dSubject, ABranchThatARankLeavesOutCountsAsZeroWhereThatIsLookedFor) {
-  const auto zeros = gradients_of(play(kTimesZero, training({})));
+  const auto zeros = gradients_of(run(kTimesZero, training({})));
   for (const auto& options : kThatFindUnused)
-    EXPECT_EQ(difference(gradients_of(play(kLeftOut, training(options))), zeros), "")
+    EXPECT_EQ(difference(gradients_of(run(kLeftOut, training(options))), zeros), "")
         << to_json(options);
-  const auto without = play(kLeftOut, training({}));
+  const auto without = run(kLeftOut, training({}));
   for (const auto& rank : without.ranks()) EXPECT_NE(rank.ending.kind, Ending::Kind::returned);
   const auto& left_out = without.ranks()[1].ending;
   EXPECT_EQ(left_out.kind, Ending::Kind::threw) << left_out.why;
@@ -152,22 +152,22 @@ TEST_F(C10dSubject, ABranchThatARankLeavesOutCountsAsZeroWhereThatIsLookedFor) {
 // The reducer logs that its graph is not static, through a logger that it takes to be there.
 TEST_F(C10dSubject, WhatIsUnusedMayChangeFromStepToStep) {
   const auto options = WrapOptions{.find_unused_parameters = true};
-  const auto zeros = gradients_of(play(kTimesZero, training({})));
-  EXPECT_EQ(difference(gradients_of(play(kChanges, training(options))), zeros), "");
+  const auto zeros = gradients_of(run(kTimesZero, training({})));
+  EXPECT_EQ(difference(gradients_of(run(kChanges, training(options))), zeros), "");
 }
 
 TEST_F(C10dSubject, AViewIsMultipliedWhenItIsNewAndDividedWhenItWasKept) {
   const Training copies = training({}), views = training({.gradient_as_bucket_view = true});
-  EXPECT_EQ(difference(play(kInUse, views), play(kInUse, copies)), "");
+  EXPECT_EQ(difference(run(kInUse, views), run(kInUse, copies)), "");
   const auto kept = [](const Training& c, int world_size) {
-    return gradients_of(play(kInUse, keeping(c, world_size)));
+    return gradients_of(run(kInUse, keeping(c, world_size)));
   };
   EXPECT_EQ(difference(kept(views, 4), kept(copies, 4)), "") << "a power of two divides exactly";
   EXPECT_NE(difference(kept(views, 3), kept(copies, 3)), "");
 }
 
 TEST_F(C10dSubject, WhatItLacksIsRefused) {
-  const auto batched = play(kInUse, training({.batched_grad_copy = true}));
+  const auto batched = run(kInUse, training({.batched_grad_copy = true}));
   for (const auto& rank : batched.ranks())
     EXPECT_EQ(rank.ending.kind, Ending::Kind::refused) << rank.ending.why;
 }

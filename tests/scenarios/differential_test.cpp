@@ -1,4 +1,4 @@
-// Our DistributedDataParallel beside PyTorch's own reducer: one training, played with either, gives
+// Our DistributedDataParallel beside PyTorch's own reducer: one training, run with either, gives
 // the same bits in every gradient, parameter and synchronised buffer of every rank, and the same
 // buckets.
 //
@@ -186,10 +186,10 @@ class Differential : public ::testing::Test {
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 
-  static History play(const Training& c, const char* subject, const std::string& tier = "sim") {
-    return lanes_.front()->play(scenario_, {scenario_.name, to_json(c)},
-                                {subject, tier, tier == "sim" ? "memory" : "gloo"},
-                                {std::chrono::minutes(1)});
+  static History run(const Training& c, const char* subject, const std::string& tier = "sim") {
+    return lanes_.front()->run(scenario_, {scenario_.name, to_json(c)},
+                               {subject, tier, tier == "sim" ? "memory" : "gloo"},
+                               {std::chrono::minutes(1)});
   }
 
   static Training drawn(int number) {
@@ -206,8 +206,8 @@ TEST_F(Differential, AThousandSimulatedTrainingsHavePyTorchsBitsAndBuckets) {
   Tally tally;
   for (int i = 0; i < kSimulated; ++i) {
     const auto c = drawn(i);
-    const auto ours = play(c, "lockstep");
-    ASSERT_EQ(difference(ours, play(c, "c10d"), kOurFlag), "") << i << " " << to_json(c);
+    const auto ours = run(c, "lockstep");
+    ASSERT_EQ(difference(ours, run(c, "c10d"), kOurFlag), "") << i << " " << to_json(c);
     tally.add(c, ours);
   }
   tally.expect_each("simulated", 25);
@@ -218,8 +218,8 @@ TEST_F(Differential, TrainingsOverGlooHavePyTorchsBitsAndBuckets) {
   for (int i = 0; i < kOverGloo; ++i) {
     auto c = drawn(kSimulated + i);
     if (rounds(c)) c.world.size = 2;
-    const auto ours = play(c, "lockstep", "warm");
-    ASSERT_EQ(difference(ours, play(c, "c10d", "warm"), kOurFlag), "") << i << " " << to_json(c);
+    const auto ours = run(c, "lockstep", "warm");
+    ASSERT_EQ(difference(ours, run(c, "c10d", "warm"), kOurFlag), "") << i << " " << to_json(c);
     tally.add(c, ours);
   }
   tally.expect_each("over Gloo", 1, {"real in worlds of 3 or 5", "rings", "real in another order"});
@@ -240,20 +240,20 @@ const Training kCase{.world = {.size = 3},
 
 // The comparison can fail: on other data, other buckets, and one bit.
 TEST_F(Differential, WhatDiffersIsFound) {
-  const auto ours = play(kCase, "lockstep");
-  ASSERT_EQ(difference(ours, play(kCase, "c10d"), kOurFlag), "");
-  ASSERT_EQ(difference(ours, play(kCase, "naive"), kOurFlag), "");
+  const auto ours = run(kCase, "lockstep");
+  ASSERT_EQ(difference(ours, run(kCase, "c10d"), kOurFlag), "");
+  ASSERT_EQ(difference(ours, run(kCase, "naive"), kOurFlag), "");
 
   auto other = kCase;
   other.seed = 10;
-  EXPECT_NE(difference(ours, play(other, "naive"), kOurFlag), "");
+  EXPECT_NE(difference(ours, run(other, "naive"), kOurFlag), "");
 
   other = kCase;
   other.options.bucket_cap_bytes = 16;
-  EXPECT_NE(difference(ours, play(other, "c10d"), kOurFlag).find("rank 0: buckets"),
+  EXPECT_NE(difference(ours, run(other, "c10d"), kOurFlag).find("rank 0: buckets"),
             std::string::npos);
 
-  auto ranks = play(kCase, "c10d").ranks();
+  auto ranks = run(kCase, "c10d").ranks();
   auto& last = std::get<Observation>(ranks.back().events.back().what);
   last.value.bytes.front() ^= std::byte{1};
   EXPECT_NE(difference(ours, History(ranks), kOurFlag).find("rank 2: step 2, after update"),
@@ -264,8 +264,8 @@ TEST_F(Differential, WhatDiffersIsFound) {
 TEST_F(Differential, InARingTheFlagOfABucketShowsInLastBits) {
   auto ring = kCase;
   ring.world.reduction = ReductionShape::ring;
-  EXPECT_NE(difference(play(kCase, "c10d"), play(ring, "c10d")), "");
-  EXPECT_NE(difference(play(ring, "lockstep"), play(ring, "c10d"), kOurFlag), "");
+  EXPECT_NE(difference(run(kCase, "c10d"), run(ring, "c10d")), "");
+  EXPECT_NE(difference(run(ring, "lockstep"), run(ring, "c10d"), kOurFlag), "");
 }
 
 }  // namespace

@@ -183,9 +183,9 @@ class FaultySubjects : public ::testing::Test {
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 
-  static Verdict played(const Scenario& scenario, const Case& c, const std::string& subject) {
-    const auto history = lanes_.front()->play(scenario, c, {.subject = subject, .tier = "warm"},
-                                              {std::chrono::seconds(60)});
+  static Verdict run(const Scenario& scenario, const Case& c, const std::string& subject) {
+    const auto history = lanes_.front()->run(scenario, c, {.subject = subject, .tier = "warm"},
+                                             {std::chrono::seconds(60)});
     return judge(scenario, c, history);
   }
 
@@ -195,7 +195,7 @@ class FaultySubjects : public ::testing::Test {
     Verdict verdict;
     const auto cases = draw_cases(scenario, options);
     for (size_t index = 0; index < cases.size(); ++index) {
-      verdict = played(scenario, cases[index], subject);
+      verdict = run(scenario, cases[index], subject);
       if (is_failure(verdict.kind)) break;
     }
     return verdict;

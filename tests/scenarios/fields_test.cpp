@@ -95,15 +95,15 @@ class Fields : public ::testing::Test {
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 
-  static History play(const Scenario& scenario, const Case& c) {
-    return lanes_[0]->play(scenario, c, {"lockstep", "sim", "memory"}, {std::chrono::minutes(5)});
+  static History run(const Scenario& scenario, const Case& c) {
+    return lanes_[0]->run(scenario, c, {"lockstep", "sim", "memory"}, {std::chrono::minutes(5)});
   }
 
   static std::string history_of(const Scenario& scenario, const Case& c) {
-    return hash_of(play(scenario, c));
+    return hash_of(run(scenario, c));
   }
   static std::string verdict_on(const Scenario& scenario, const Case& c) {
-    return std::string(name_of(judge(scenario, c, play(scenario, c)).kind));
+    return std::string(name_of(judge(scenario, c, run(scenario, c)).kind));
   }
   using Shows = decltype(&history_of);
 

@@ -1,5 +1,5 @@
 // A scenario's claim is about the cases that meet its precondition: every case that it draws does,
-// and so does every case that a search plays, on which Lockstep's own subject holds.
+// and so does every case that a search runs, on which Lockstep's own subject holds.
 #include "harness/base/text.h"
 #include "harness/campaign/case_run.h"
 #include "harness/cases/draw.h"
@@ -50,8 +50,8 @@ TEST(Preconditions, AShareRoundsInTheWorldsThatAreRefused) {
 // Shows the failure on cases that a hash chooses, so that searches go everywhere.
 struct Chosen : Trials {
   explicit Chosen(const Scenario& scenario) : scenario(scenario) {}
-  std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome,
-                                           TrialTime) override {
+  std::vector<std::optional<Outcome>> run(const std::vector<Case>& cases, Outcome,
+                                          TrialTime) override {
     std::vector<std::optional<Outcome>> outcomes;
     for (const auto& c : cases) {
       EXPECT_EQ(scenario.unmet_precondition(c), "") << scenario.name << " " << c.value.dump();
@@ -155,11 +155,11 @@ std::optional<Case> with(const Scenario& scenario, const Case& c, const Leaf& le
 
 constexpr uint64_t kDrawsForOne = 10;  // that meets the precondition
 
-// `run --set` plays such cases, and files hold them. Each value is tried in one case, in a campaign
+// `run --set` runs such cases, and files hold them. Each value is tried in one case, in a campaign
 // in many.
 TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereAFieldHasAnotherValueOrIsRefused) {
   const uint64_t tries = kIsCampaign ? 40 : 1;
-  int played = 0;
+  int runs = 0;
   for (const auto& scenario : catalogue()) {
     if (scenario.draws <= 1) continue;  // a canary is to fail
     uint64_t seed = 1000;
@@ -172,7 +172,7 @@ TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereAFieldHasAnotherValueOrIsRefused)
           const auto values = other_choices(leaf, base.value.at(pointer_to(leaf)));
           c = with(scenario, base, leaf, values[i % values.size()]);
         }
-        played += c.has_value();
+        runs += c.has_value();
         if (c && fails(*c, verdict(scenario, *c))) return true;
       }
       return false;
@@ -180,7 +180,7 @@ TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereAFieldHasAnotherValueOrIsRefused)
     for (const auto& leaf : scenario.leaves)
       if (!leaf.path.starts_with("world.")) some_case_fails(leaf);
   }
-  EXPECT_GE(played, kIsCampaign ? 10'000 : 300);
+  EXPECT_GE(runs, kIsCampaign ? 10'000 : 300);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ class Published(unittest.TestCase):
             status, text = told("run", *sorted(scenarios), "--failed", "--tier", "sim", "--keep-going", "--no-shrink",
                                 "--seed", "1", "--out", out)
             self.assertEqual(status, 0, text)
-            self.assertNotIn(" is not played: ", text)
+            self.assertNotIn(" is not run: ", text)
             with open(os.path.join(out, "runs", "latest", "run.json"), encoding="utf-8") as run:
                 results = json.load(run)["results"]
         self.assertEqual({result["scenario"] for result in results}, scenarios)

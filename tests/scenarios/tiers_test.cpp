@@ -67,9 +67,9 @@ class Tiers : public ::testing::Test {
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 
-  static History play(const Scenario& scenario, const Case& c, const std::string& tier) {
-    return lanes_[0]->play(scenario, c, {"lockstep", tier, tier == "sim" ? "memory" : "gloo"},
-                           {std::chrono::minutes(5)});
+  static History run(const Scenario& scenario, const Case& c, const std::string& tier) {
+    return lanes_[0]->run(scenario, c, {"lockstep", tier, tier == "sim" ? "memory" : "gloo"},
+                          {std::chrono::minutes(5)});
   }
 
  private:
@@ -78,16 +78,16 @@ class Tiers : public ::testing::Test {
 
 TEST_F(Tiers, ShowTheSame) {
   const auto scenarios = all_but_canaries();
-  int played = 0, compared = 0;
+  int runs = 0, compared = 0;
   for (const auto& scenario : scenarios)
     for (const auto& c : some_cases(scenario)) {
       SCOPED_TRACE(scenario.name + " " + c.value.dump());
-      const auto sim = play(scenario, c, "sim");
+      const auto sim = run(scenario, c, "sim");
       const auto verdict = judge(scenario, c, sim);
-      ++played;
+      ++runs;
       for (const char* tier : {"warm", "cold"}) {
-        if (std::string_view(tier) == "cold" && played % kCasesPerColdOne != 0) continue;
-        const auto other = play(scenario, c, tier);
+        if (std::string_view(tier) == "cold" && runs % kCasesPerColdOne != 0) continue;
+        const auto other = run(scenario, c, tier);
         const auto others = judge(scenario, c, other);
         ASSERT_EQ(others, verdict)
             << tier << findings_of(others) << "; sim" << findings_of(verdict);
@@ -98,7 +98,7 @@ TEST_F(Tiers, ShowTheSame) {
       }
     }
   const auto wanted = static_cast<int>(scenarios.size()) * kCasesEach;
-  EXPECT_GE(played, wanted * 7 / 10);
+  EXPECT_GE(runs, wanted * 7 / 10);
   EXPECT_GE(compared, wanted * 7 / 10);
 }
 
@@ -114,7 +114,7 @@ TEST_F(Tiers, SurvivorsReceiveTheErrorOfARankThatEnds) {
         const auto c = scenario.parse(
             Json{{"world", {{"size", 3}, {"injections", Json::array({to_json(planted)})}}},
                  {"steps", 2}});
-        const auto history = play(scenario, c, tier);
+        const auto history = run(scenario, c, tier);
         ASSERT_TRUE(is_failure(judge(scenario, c, history).kind));
         for (const int rank : {0, 2}) {
           const auto& ending = history.ranks()[static_cast<size_t>(rank)].ending;
@@ -132,14 +132,14 @@ TEST_F(Tiers, SurvivorsReceiveTheErrorOfARankThatEnds) {
 // A rank whose sum is dropped continues with its own; the others miss it.
 TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
-  const auto play_with = [&](const Json& injections) {
+  const auto case_with = [&](const Json& injections) {
     return scenario.parse(Json{{"world", {{"size", 2}, {"injections", injections}}}, {"steps", 1}});
   };
-  const auto all = play(scenario, play_with(Json::array()), "sim").collectives(1);
+  const auto all = run(scenario, case_with(Json::array()), "sim").collectives(1);
   const Injection planted{
       .kind = InjectionKind::drop, .rank = 1, .collective = static_cast<int>(all.back().sequence)};
-  const auto c = play_with(Json::array({to_json(planted)}));
-  const auto history = play(scenario, c, "sim");
+  const auto c = case_with(Json::array({to_json(planted)}));
+  const auto history = run(scenario, c, "sim");
   EXPECT_TRUE(is_failure(judge(scenario, c, history).kind));
   EXPECT_EQ(history.ranks()[1].ending.kind, Ending::Kind::returned)
       << history.ranks()[1].ending.why;
@@ -153,7 +153,7 @@ TEST_F(Tiers, NameTheBucketOfAnAllReduce) {
                                      {"steps", 3},
                                      {"network", {{"branches", 2}}},
                                      {"options", {{"bucket_cap_bytes", 1}}}});
-  const auto history = play(scenario, c, "sim");
+  const auto history = run(scenario, c, "sim");
   ASSERT_EQ(judge(scenario, c, history).kind, Verdict::Kind::pass);
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<std::string> buckets;
@@ -172,7 +172,7 @@ TEST_F(Tiers, NameTheBucketOfAnAllReduce) {
 TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto c = scenario.parse(Json{{"world", {{"size", 2}}}});
-  const auto whole = play(scenario, c, "sim").collectives(1);
+  const auto whole = run(scenario, c, "sim").collectives(1);
   const auto bucket = std::find_if(whole.begin(), whole.end(),
                                    [](const auto& issued) { return !issued.bucket.empty(); });
   ASSERT_NE(bucket, whole.end());
@@ -180,7 +180,7 @@ TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
       .kind = InjectionKind::kill, .rank = 1, .collective = static_cast<int>(bucket->sequence)};
   const auto struck = scenario.parse(
       Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
-  const auto ladder_text = joined(reports::lines_of(ladder(play(scenario, struck, "sim"))), "\n");
+  const auto ladder_text = joined(reports::lines_of(ladder(run(scenario, struck, "sim"))), "\n");
   EXPECT_NE(ladder_text.find("(" + bucket->bucket + ")"), std::string::npos) << ladder_text;
 }
 

@@ -85,14 +85,14 @@ class Torture : public ForkedTest {
     return c;
   }
 
-  History play_tier(const std::string& tier, const Toy& c, std::chrono::milliseconds limit) {
-    return lane().play(scenario_, {scenario_.name, to_json(c)},
-                       {"bare", tier, tier == "sim" ? "memory" : "gloo"}, {limit});
+  History run_tier(const std::string& tier, const Toy& c, std::chrono::milliseconds limit) {
+    return lane().run(scenario_, {scenario_.name, to_json(c)},
+                      {"bare", tier, tier == "sim" ? "memory" : "gloo"}, {limit});
   }
 
   // A world in which nothing happens shows what it always shows.
   void expect_sound(const std::string& tier) {
-    const auto history = play_tier(tier, toy("reduce_and_record", 3), 60s);
+    const auto history = run_tier(tier, toy("reduce_and_record", 3), 60s);
     ASSERT_EQ(endings(history), std::vector<Ending>(3)) << tier;
     for (const auto& sum : history.row({1, "acting"}, "sum").by_rank)
       ASSERT_EQ(as_doubles(sum), std::vector<double>(3, 6.0)) << tier;
@@ -121,7 +121,7 @@ TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
     SCOPED_TRACE(tier + " " + to_json(c).dump());
     const bool hangs =
         injection.kind == InjectionKind::stop || injection.kind == InjectionKind::drop;
-    const auto history = play_tier(tier, c, hangs ? 1s : 20s);
+    const auto history = run_tier(tier, c, hangs ? 1s : 20s);
     const auto struck = history.ranks()[static_cast<size_t>(injection.rank)];
     ASSERT_NE(judge(scenario_, {scenario_.name, to_json(c)}, history).kind, Verdict::Kind::pass);
     const auto& events = struck.events;
@@ -155,7 +155,7 @@ TEST_P(Torture, ARunnerThatIsKilledLeavesNothing) {
         const auto tier = dice.any<std::string>({"cold", "warm", "sim"});
         const auto c = tortured(dice);
         try {
-          play_tier(tier, c, 1s);
+          run_tier(tier, c, 1s);
         } catch (...) {
           _exit(1);
         }

@@ -109,26 +109,29 @@ void append(Assignments& all, Assignments more) {
   for (auto& each : more) all.push_back(std::move(each));
 }
 
-Assignments plan_loading(const Entry& all, const Checkpoint& checkpoint, int rank, int world_size) {
+Assignments assignments_from(const Entry& all, const Checkpoint& checkpoint, int rank,
+                             int world_size) {
   check_format(all);
-  Assignments plan;
+  Assignments assignments;
   if (checkpoint.model != nullptr)
-    append(plan, plan_loading(is_bare_model(all) ? all.renamed("it")
-                                                 : part_of(all, "model", "model_state_dict"),
-                              *checkpoint.model));
+    append(assignments,
+           assignments_from(
+               is_bare_model(all) ? all.renamed("it") : part_of(all, "model", "model_state_dict"),
+               *checkpoint.model));
   if (checkpoint.optimizer != nullptr)
-    append(plan,
-           plan_loading(part_of(all, "optimizer", "optimizer_state_dict"), *checkpoint.optimizer));
+    append(assignments, assignments_from(part_of(all, "optimizer", "optimizer_state_dict"),
+                                         *checkpoint.optimizer));
   if (checkpoint.sampler != nullptr)
-    append(plan, plan_loading(all.at("sampler"), *checkpoint.sampler));
+    append(assignments, assignments_from(all.at("sampler"), *checkpoint.sampler));
   if (!checkpoint.generators.empty())
-    append(plan, plan_loading(all.at("generators"), checkpoint.generators, rank, world_size));
+    append(assignments,
+           assignments_from(all.at("generators"), checkpoint.generators, rank, world_size));
   for (const auto& [name, number] :
        {std::pair("epoch", checkpoint.epoch), std::pair("step", checkpoint.step)}) {
     if (number == nullptr) continue;
-    plan.push_back([to = number, value = all.at(name).whole_number()] { *to = value; });
+    assignments.push_back([to = number, value = all.at(name).whole_number()] { *to = value; });
   }
-  return plan;
+  return assignments;
 }
 
 }  // namespace
@@ -168,15 +171,15 @@ void load_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
   compare_parts(call, path, checkpoint);
   call.agree();
   ProgramCall read(group, "load_checkpoint", waits);
-  Assignments plan;
+  Assignments assignments;
   read.refuse_if_it_throws(printable(path) + ": ", [&] {
     const ReadArchive archive = read_archive(path);
     read.compare("the checksum of the file", std::to_string(archive.checksum));
-    plan = plan_loading(Entry(archive.value, "the file"), checkpoint, group->getRank(),
-                        group->getSize());
+    assignments = assignments_from(Entry(archive.value, "the file"), checkpoint, group->getRank(),
+                                   group->getSize());
   });
   read.agree();
-  for (const auto& assign : plan) assign();
+  for (const auto& assign : assignments) assign();
 }
 
 }  // namespace lockstep

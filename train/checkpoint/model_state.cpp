@@ -69,7 +69,7 @@ StateDict state_of_model(const torch::nn::Module& model) {
   return state;
 }
 
-Assignments plan_loading(const Entry& state, torch::nn::Module& model) {
+Assignments assignments_from(const Entry& state, torch::nn::Module& model) {
   const auto entries = entries_of(state);
   const Tensors targets = tensors_of(model);
   const std::string missing = lacking(targets, entries), extra = lacking(entries, targets);

@@ -13,6 +13,6 @@ StateDict state_of_model(const torch::nn::Module& model);
 
 // Returns what is to be done to load `state`, with or without the prefix, into `model`. Throws
 // std::runtime_error where an entry is missing, too many, no tensor, or of another shape or dtype.
-Assignments plan_loading(const Entry& state, torch::nn::Module& model);
+Assignments assignments_from(const Entry& state, torch::nn::Module& model);
 
 }  // namespace lockstep

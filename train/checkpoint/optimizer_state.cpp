@@ -229,7 +229,7 @@ StateDict state_of_optimizer(const optim::Optimizer& optimizer) {
   return state;
 }
 
-Assignments plan_loading(const Entry& state, optim::Optimizer& optimizer) {
+Assignments assignments_from(const Entry& state, optim::Optimizer& optimizer) {
   Assignments assignments;
   with_kind_of(optimizer,
                [&](auto kind) { assignments = planned<decltype(kind)>(state, optimizer); });

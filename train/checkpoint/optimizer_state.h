@@ -17,6 +17,6 @@ StateDict state_of_optimizer(const torch::optim::Optimizer& optimizer);
 // Returns what is to be done to load `state` into `optimizer`: options of each group, learning rate
 // included, and each parameter's state. Throws std::runtime_error where groups, parameters, options
 // or tensors do not fit, and where PyTorch's optimizer does what LibTorch's cannot (maximize).
-Assignments plan_loading(const Entry& state, torch::optim::Optimizer& optimizer);
+Assignments assignments_from(const Entry& state, torch::optim::Optimizer& optimizer);
 
 }  // namespace lockstep

@@ -64,7 +64,7 @@ StateDict state_of_sampler(const DistributedSampler& sampler,
 }
 
 // A copy shares its progress with the sampler, so a sampler of its own tries the file.
-Assignments plan_loading(const Entry& state, DistributedSampler& sampler) {
+Assignments assignments_from(const Entry& state, DistributedSampler& sampler) {
   const StateDict mine = state_of_sampler(sampler, std::nullopt);
   StateDict loaded = empty_dict();
   for (const auto& each : mine) {
@@ -106,8 +106,8 @@ c10::IValue unpacked_states(const std::vector<at::Tensor>& packed,
   return ranks;
 }
 
-Assignments plan_loading(const Entry& states, const std::vector<at::Generator>& generators,
-                         int rank, int world_size) {
+Assignments assignments_from(const Entry& states, const std::vector<at::Generator>& generators,
+                             int rank, int world_size) {
   const auto ranks = states.list();
   if (ranks.size() != static_cast<std::size_t>(world_size))
     throw std::runtime_error("its generators are those of " + std::to_string(ranks.size()) +

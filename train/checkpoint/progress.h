@@ -13,7 +13,7 @@ StateDict state_of_sampler(const DistributedSampler& sampler,
 
 // Throws std::runtime_error where the file's sampler has another dataset size, world size, seed or
 // options.
-Assignments plan_loading(const Entry& state, DistributedSampler& sampler);
+Assignments assignments_from(const Entry& state, DistributedSampler& sampler);
 
 // The states of this rank's generators behind each other, and how many bytes each has.
 at::Tensor packed_states(const std::vector<at::Generator>& generators);
@@ -24,7 +24,7 @@ c10::IValue unpacked_states(const std::vector<at::Tensor>& packed,
                             const std::vector<std::int64_t>& sizes);
 
 // Throws std::runtime_error where the file's generators are those of another world size, or others.
-Assignments plan_loading(const Entry& states, const std::vector<at::Generator>& generators,
-                         int rank, int world_size);
+Assignments assignments_from(const Entry& states, const std::vector<at::Generator>& generators,
+                             int rank, int world_size);
 
 }  // namespace lockstep

@@ -42,8 +42,8 @@ constexpr std::chrono::seconds kLeavePatience{3};
 
 class NcclBackend final : public Nccl {
  public:
-  static c10::intrusive_ptr<NcclBackend> make(const NcclPlan& plan) {
-    return make(plan.store, plan.rank, plan.world_size, plan.timeout);
+  static c10::intrusive_ptr<NcclBackend> make(const NcclGroupRequest& request) {
+    return make(request.store, request.rank, request.world_size, request.timeout);
   }
 
   NcclBackend(Store store, int rank, int size, c10::intrusive_ptr<Options> watched,
@@ -229,8 +229,8 @@ std::string first_gpus_model() {
   return at::cuda::getDeviceProperties(0)->name;
 }
 
-c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
-  return NcclBackend::make(plan);
+c10::intrusive_ptr<c10d::Backend> make(const NcclGroupRequest& request) {
+  return NcclBackend::make(request);
 }
 
 void connect(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,

@@ -15,7 +15,7 @@ namespace lockstep {
 // (ddp/backend/nccl.h), so that a program runs where libtorch_cuda cannot be loaded.
 
 // A backend for `rank` of `world_size` on GPU `device_index` of those this process sees.
-struct NcclPlan {
+struct NcclGroupRequest {
   c10::intrusive_ptr<c10d::Store> store;  // of this backend alone
   int rank = 0;
   int world_size = 1;
@@ -38,7 +38,7 @@ struct NcclPlugin {
   std::string (*first_gpus_model)();
 
   // Collective only in that all ranks of a world make one; does not block and touches no GPU.
-  c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);
+  c10::intrusive_ptr<c10d::Backend> (*make)(const NcclGroupRequest& request);
 
   // Collective; blocks until all ranks have connected and a first all-reduce has passed. Polls
   // `peer_error`, unless it is empty, for the error of a peer that cannot connect.

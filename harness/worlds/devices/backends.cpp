@@ -110,7 +110,7 @@ SeenDevices devices_seen(const KnownBackend& backend) {
 const KnownBackend& backend_called(const std::string& name, const KnownBackends& backends) {
   for (const auto& each : backends)
     if (each.name == name) return each;
-  throw TierError("this process cannot play on the backend '" + name + "'; it can on " +
+  throw TierError("this process cannot run on the backend '" + name + "'; it can on " +
                   joined(names_of(backends), ", "));
 }
 

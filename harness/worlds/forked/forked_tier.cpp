@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-History ForkedTier::play(const Scenario& scenario, const Case& c, const Setting& setting,
-                         const CaseRunOptions& options) {
+History ForkedTier::run(const Scenario& scenario, const Case& c, const Setting& setting,
+                        const CaseRunOptions& options) {
   const auto request = request_for(scenario, c, setting, options);
   lane().affinity.unpin();
   return lane().run(request).history;

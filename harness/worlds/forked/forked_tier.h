@@ -10,8 +10,8 @@ namespace lockstep {
 
 class ForkedTier : public Tier {
  public:
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override;
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override {
     lane_->keep_output(folder, history);
   }

@@ -64,7 +64,7 @@ KeptGroup::Readiness KeptGroup::wait_until_ready(GroupWatch watch) {
   return made;
 }
 
-GroupReport KeptGroup::play(const std::string& order, GroupWatch watch) {
+GroupReport KeptGroup::run(const std::string& order, GroupWatch watch) {
   for (const auto& socket : sockets_) {
     send_message(socket.number(), {kOrder, order});
     watch.reports.push_back(socket.number());

@@ -48,7 +48,7 @@ class KeptGroup {
   Readiness wait_until_ready(GroupWatch watch);
 
   // Sends the order to all, and blocks until each has reported or is gone.
-  GroupReport play(const std::string& order, GroupWatch watch);
+  GroupReport run(const std::string& order, GroupWatch watch);
 
   // The report of process `index` on the last case; nothing if it is gone. Once a case.
   std::optional<std::string> report_of(int index) const;

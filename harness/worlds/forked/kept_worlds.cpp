@@ -109,7 +109,7 @@ void KeptWorlds::run(KeptWorld& world, const CaseRequest& request, const std::st
   workplace_.memory().clear(request.size);
   workplace_.capture->start(request.size);
   const auto deadline = std::chrono::steady_clock::now() + request.time_limit;
-  reply.group = world.group->play(text, workplace_.watch(deadline, stop_descriptor, reply.stacks));
+  reply.group = world.group->run(text, workplace_.watch(deadline, stop_descriptor, reply.stacks));
   workplace_.add_stacks_of_crashes(reply.group.ends, reply.stacks);
   workplace_.remove_scratch();
 }

@@ -22,7 +22,7 @@ class Lane {
     History history;
     std::vector<sim::Choice> choices;
   };
-  // As Tier::play.
+  // As Tier::run.
   Outcome run(const CaseRequest& request);
   void keep_output(const std::filesystem::path& folder, const History& history);
 

@@ -117,18 +117,18 @@ class WarmRank {
   }
 
   // Returns what the case left behind in this process, a sentence each; nothing if it ended badly.
-  std::optional<std::vector<std::string>> play(const CaseAssignment& order) {
+  std::optional<std::vector<std::string>> run(const CaseAssignment& order) {
     ambient_.restore();
     const auto deadline = Clock::now() + order.request.time_limit;
-    auto play = std::make_unique<RankRun>(order, parts_of(is_, deadline, device_, &kept_));
-    if (!ended_well(play->run())) return {};
+    auto run = std::make_unique<RankRun>(order, parts_of(is_, deadline, device_, &kept_));
+    if (!ended_well(run->run())) return {};
     is_.rendezvous.wait_for_others(is_.size, deadline + kBeyondDeadline);
-    auto left = pending(*play);
+    auto left = pending(*run);
     // With collectives under way destroying their group would block; the process ends anyway.
     if (left.empty())
-      play.reset();
+      run.reset();
     else
-      play.release();
+      run.release();
     append(left, changes());
     return left;
   }
@@ -151,11 +151,11 @@ class WarmRank {
   }
 
   // One that nobody waited for, after an exception, may end a moment later than the program.
-  static std::vector<std::string> pending(const RankRun& play) {
+  static std::vector<std::string> pending(const RankRun& run) {
     const auto until = Clock::now() + kLastingMost;
-    while (play.pending_collectives() > 0 && Clock::now() < until)
+    while (run.pending_collectives() > 0 && Clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const auto count = play.pending_collectives();
+    const auto count = run.pending_collectives();
     if (count == 0) return {};
     return {counted(count, "collective") + " still under way"};
   }
@@ -191,7 +191,7 @@ int serve_rank(const ForkedPlace& place, const std::function<std::optional<CaseA
   set_signals();
   auto& kept = *new WarmRank(place);  // never destroyed, nor its group
   while (const auto order = next()) {
-    const auto left = kept.play(*order);
+    const auto left = kept.run(*order);
     if (left) done(*left);
     if (!left || !left->empty()) return 1;
   }

@@ -99,10 +99,10 @@ void LaunchedTier::lose(int rank, const std::string& how) {
   if (lost_.empty()) lost_ = name_of(member(rank)) + " " + how;
 }
 
-History LaunchedTier::play(const Scenario&, const Case& c, const Setting& setting,
-                           const CaseRunOptions& options) {
+History LaunchedTier::run(const Scenario&, const Case& c, const Setting& setting,
+                          const CaseRunOptions& options) {
   if (!traits_of(setting).is_launched)
-    throw TierError("a launched lane plays launched worlds, not '" + setting.tier + "'");
+    throw TierError("a launched lane runs launched worlds, not '" + setting.tier + "'");
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
   const int wanted = world_size(c);
@@ -119,23 +119,23 @@ History LaunchedTier::play(const Scenario&, const Case& c, const Setting& settin
     throw TierError(std::string("a store for the case could not be served: ") + error.what());
   }
   ++cases_;
-  auto round = play_round({.of = {.scenario = c.scenario,
-                                  .subject = setting.subject,
-                                  .tier = setting.tier,
-                                  .backend = setting.backend,
-                                  .size = wanted,
-                                  .time_limit = options.time_limit,
-                                  .case_value = c.value.dump()},
-                           .store_address = parts_.own.listens_on,
-                           .store_port = store->port()},
-                          *store);
+  auto round = run_round({.of = {.scenario = c.scenario,
+                                 .subject = setting.subject,
+                                 .tier = setting.tier,
+                                 .backend = setting.backend,
+                                 .size = wanted,
+                                 .time_limit = options.time_limit,
+                                 .case_value = c.value.dump()},
+                          .store_address = parts_.own.listens_on,
+                          .store_port = store->port()},
+                         *store);
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
   if (!round.failure.empty()) throw TierError(round.failure);
   return history_of_round(std::move(round));
 }
 
-LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& store) {
+LaunchedTier::Round LaunchedTier::run_round(RankRequest request, ServedStore& store) {
   const auto count = static_cast<size_t>(request.of.size);
   Round round{.replies = std::vector<std::optional<RankReply>>(count),
               .late = std::vector<bool>(count, false),

@@ -21,8 +21,8 @@ class LaunchedTier final : public Tier {
   explicit LaunchedTier(LaunchedParts parts);
   ~LaunchedTier() override;
 
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override;
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 
@@ -56,7 +56,7 @@ class LaunchedTier final : public Tier {
   }
   bool send(int rank, ServerWord word, const std::string& text = "");
   void lose(int rank, const std::string& how);
-  Round play_round(RankRequest request, ServedStore& store);
+  Round run_round(RankRequest request, ServedStore& store);
   void receive_from(int rank, Round& round, ServedStore& store);
   void take_reply(int rank, const std::string& text, Round& round, ServedStore& store);
   void let_late_ones_go_on(Round& round);

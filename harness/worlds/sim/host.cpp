@@ -39,15 +39,15 @@ HostReport report_on(const CaseAssignment& order, const Host& host, RankThreads&
   const int size = order.request.size;
   std::vector<std::span<std::byte>> journals;
   for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
-  auto played = play_simulated({.rank_threads = rank_threads,
-                                .assignment = order,
-                                .journals = journals,
-                                .scratch = host.scratch,
-                                .running = host.running,
-                                .redirect = host.redirect});
-  HostReport report{.left = std::move(played.left), .choices = {}};
-  if (order.request.choices) report.choices = std::move(played.choices);
-  report.is_usable = !played.has_frozen_ranks;
+  auto run = run_simulated({.rank_threads = rank_threads,
+                            .assignment = order,
+                            .journals = journals,
+                            .scratch = host.scratch,
+                            .running = host.running,
+                            .redirect = host.redirect});
+  HostReport report{.left = std::move(run.left), .choices = {}};
+  if (order.request.choices) report.choices = std::move(run.choices);
+  report.is_usable = !run.has_frozen_ranks;
   // All ranks of the world are gone, so whatever is left was left by one of them.
   if (report.is_usable) {
     rank_threads.keep(kThreadsKept);

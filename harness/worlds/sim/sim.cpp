@@ -33,16 +33,16 @@ std::vector<ChildEnd> ends_in_host(const ChildEnd& host, bool is_alive, int runn
 }  // namespace
 
 // The runner, the server and the host run in turn: on one core none has to be woken on another.
-History SimTier::play(const Scenario& scenario, const Case& c, const Setting& setting,
-                      const CaseRunOptions& options) {
+History SimTier::run(const Scenario& scenario, const Case& c, const Setting& setting,
+                     const CaseRunOptions& options) {
   const auto request = request_for(scenario, c, setting, options);
   lane().affinity.pin_to(lane().options().core);
   if (world_of(c).schedule.policy == SchedulePolicy::exhaustive)
-    return play_exhaustively(scenario, c, request);
+    return run_exhaustively(scenario, c, request);
   return lane().run(request).history;
 }
 
-History SimTier::play_exhaustively(const Scenario& scenario, Case c, CaseRequest request) {
+History SimTier::run_exhaustively(const Scenario& scenario, Case c, CaseRequest request) {
   auto& schedule = c.value["world"]["schedule"];
   schedule["policy"] = word_of(SchedulePolicy::listed);
   request.choices = true;

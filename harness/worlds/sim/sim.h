@@ -11,12 +11,12 @@ namespace lockstep {
 class SimTier final : public ForkedTier {
  public:
   explicit SimTier(std::shared_ptr<Lane> lane) : ForkedTier(kSim, std::move(lane)) {}
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override;
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override;
 
  private:
-  // Plays every schedule, until one fails: its history, else the last one.
-  History play_exhaustively(const Scenario& scenario, Case c, CaseRequest request);
+  // Runs every schedule, until one fails: its history, else the last one.
+  History run_exhaustively(const Scenario& scenario, Case c, CaseRequest request);
 };
 
 class SimServer final : public TierServer {

@@ -48,7 +48,7 @@ class World {
           {"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(spec_.size)}});
   }
 
-  SimReport play() {
+  SimReport run() {
     const auto ends = scheduler_.run([this](int rank) { live(rank); });
     task_.running.store(-1);
     SimReport report{.left = {}, .choices = scheduler_.chooser().choices()};
@@ -60,7 +60,7 @@ class World {
       if (standing.state == Scheduler::State::waiting) end_waiting(rank, standing.waits_for);
       // The last record, except for a rank that has one: it was killed, or it exited.
       if (standing.state == Scheduler::State::parked)
-        at(rank).play->end({Ending::Kind::stuck, "it was stopped"});
+        at(rank).run->end({Ending::Kind::stuck, "it was stopped"});
     }
     return report;
   }
@@ -68,7 +68,7 @@ class World {
  private:
   struct Rank {
     std::optional<RankAmbient> ambient;
-    std::unique_ptr<RankRun> play;
+    std::unique_ptr<RankRun> run;
     std::vector<std::string> left;
     void* interpreter_lock = nullptr;  // that it held when it stopped
   };
@@ -95,12 +95,12 @@ class World {
       scheduler_.advance(links_.computing(rank, work));
     });
     auto& self = at(rank);
-    self.play = std::make_unique<RankRun>(assignment_, parts_of(rank));
-    const Ending ending = self.play->run();
+    self.run = std::make_unique<RankRun>(assignment_, parts_of(rank));
+    const Ending ending = self.run->run();
     if (!ended_well(ending)) return leave(rank, ending);
-    if (const auto pending = self.play->pending_collectives(); pending > 0)
+    if (const auto pending = self.run->pending_collectives(); pending > 0)
       self.left = {counted(pending, "collective") + " still under way"};
-    self.play.reset();
+    self.run.reset();
   }
 
   RankRunParts parts_of(int rank) {
@@ -144,7 +144,7 @@ class World {
   PlannedFailures failures_planned_for(int rank) {
     const auto freeze = [this, rank](std::optional<Ending> ending) {
       if (ending) {
-        at(rank).play->end(*ending);
+        at(rank).run->end(*ending);
         leave(rank, *ending);
       }
       scheduler_.park();
@@ -174,12 +174,12 @@ class World {
 
   // Where another rank ended badly, waiting ranks were merely left without it.
   void end_waiting(int rank, const std::string& what) {
-    auto& play = at(rank).play;
-    if (!play) return;
+    auto& run = at(rank).run;
+    if (!run) return;
     if (gone_.empty())
-      play->end({Ending::Kind::stuck, "nobody can run any more; it waits for " + what});
+      run->end({Ending::Kind::stuck, "nobody can run any more; it waits for " + what});
     else
-      play->end({Ending::Kind::cut_off, ""});
+      run->end({Ending::Kind::cut_off, ""});
   }
 
   const SimTask task_;
@@ -204,9 +204,9 @@ class World {
 
 }  // namespace
 
-SimReport play_simulated(const SimTask& task) {
+SimReport run_simulated(const SimTask& task) {
   auto world = std::make_unique<World>(task);
-  auto report = world->play();
+  auto report = world->run();
   if (report.has_frozen_ranks) world.release();
   return report;
 }

@@ -36,6 +36,6 @@ struct SimReport {
 
 // Runs the case and records how every rank ended. When no rank can run any more, the ranks that
 // wait and the rank that they wait for are `stuck`; no clock decides this.
-SimReport play_simulated(const SimTask& task);
+SimReport run_simulated(const SimTask& task);
 
 }  // namespace lockstep::sim

@@ -160,7 +160,7 @@ void refuses(const Toy&, RankContext&) {
   throw Unsupported("no GPU");
 }
 
-// The first play leaves a file behind, where later ones find it.
+// The first run leaves a file behind, where later ones find it.
 void changes_its_mind(const Toy&, RankContext& here) {
   const char* file = std::getenv("TOYS_FILE");
   const bool again = !file || ::access(file, F_OK) == 0;

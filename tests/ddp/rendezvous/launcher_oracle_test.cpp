@@ -9,7 +9,7 @@
 // ddp/rendezvous/launcher.h says, and what is missing is named in full. Checked against an oracle
 // of its own, which knows only which variables are set, for every subset of each family's variables
 // (absent, empty or set) and of each pair of families. Not covered: values that vary over the ranks
-// of a world; the launchers themselves are played in tests/launcher.
+// of a world; the launchers themselves are run in tests/launcher.
 
 namespace lockstep {
 namespace {
@@ -116,7 +116,7 @@ class Oracle {
 };
 
 // Every choice of `states` (2: absent or set; 3: or empty) for every variable.
-int play_subsets(const Variables& variables, int states) {
+int run_subsets(const Variables& variables, int states) {
   const std::vector<std::pair<std::string, std::string>> all(variables.begin(), variables.end());
   std::vector<int> choice(all.size(), 0);
   int count = 0;
@@ -140,7 +140,7 @@ int play_subsets(const Variables& variables, int states) {
 
 TEST(LauncherOracle, EverySubsetOfOneFamily) {
   int count = 0;
-  for (const Variables& family : families()) count += play_subsets(family, 3);
+  for (const Variables& family : families()) count += run_subsets(family, 3);
   EXPECT_EQ(count, 6561 + 729 + 81 + 6561);
 }
 
@@ -151,7 +151,7 @@ TEST(LauncherOracle, EverySubsetOfTwoFamilies) {
     for (std::size_t second = first + 1; second < all.size(); ++second) {
       Variables both = all[first];
       both.insert(all[second].begin(), all[second].end());
-      count += play_subsets(both, 2);
+      count += run_subsets(both, 2);
     }
   }
   EXPECT_EQ(count, 16384 + 4096 + 65536 + 1024 + 16384 + 4096);

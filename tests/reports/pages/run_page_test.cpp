@@ -36,9 +36,9 @@ Run every_kind() {
   for (size_t i = 0; i < results.size(); ++i)
     results[i].scenario = "family.scenario" + std::to_string(i);
   auto run = run_of(results);
-  run.plan.clear();
+  run.jobs.clear();
   for (const auto& result : results)
-    run.plan.push_back({.scenario = result.scenario, .setting = result.setting, .cases = 500});
+    run.jobs.push_back({.scenario = result.scenario, .setting = result.setting, .cases = 500});
   run.settings = {results.front().setting};
   run.command = "lockstep run --seed 0x5eed42";
   return run;
@@ -232,7 +232,7 @@ TEST(RunPage, EscapesHostileNamesEverywhere) {
   auto run = run_of({result, of_kind(Result::Kind::skip)});
   run.program = run.command = run.version = run.libtorch = kHostile;
   run.folder = kHostile;
-  run.plan = {{.scenario = kHostile, .setting = result.setting, .cases = 1}};
+  run.jobs = {{.scenario = kHostile, .setting = result.setting, .cases = 1}};
   run.settings = {result.setting};
   run.not_finished = {{kHostile, {}, kHostile}};
   run.slowest = {{kHostile, result.setting, 1, {}}};
@@ -245,12 +245,12 @@ TEST(RunPage, EscapesHostileNamesEverywhere) {
 
 TEST(RunPage, SaysThatAllWasCheckedOnlyWhereItWas) {
   auto run = run_of({passing()});
-  run.plan = {{.scenario = passing().scenario, .setting = {}, .cases = 400, .pairs = {12, 12}}};
+  run.jobs = {{.scenario = passing().scenario, .setting = {}, .cases = 400, .pairs = {12, 12}}};
   run.canary = Run::Canary::failed;
-  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Nothing: every planned case was judged."}});
-  run.plan[0].cases = 401;
-  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Of 401 planned cases 1 was not judged."}});
-  run.canary = Run::Canary::not_played;
+  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Nothing: every case was judged."}});
+  run.jobs[0].cases = 401;
+  EXPECT_EQ(not_checked(run), std::vector<NotChecked>{{"Of 401 cases 1 was not judged."}});
+  run.canary = Run::Canary::not_run;
   EXPECT_EQ(not_checked(run).size(), 2U);
 }
 

@@ -19,7 +19,7 @@ class Causes : public ForkedTest {
     int guilty = 0;
   };
   Reported report_of(const Toy& c) {
-    const auto history = play(c, 2s);
+    const auto history = run(c, 2s);
     const auto verdict = judge(scenario_, {scenario_.name, to_json(c)}, history);
     const auto folder =
         std::filesystem::temp_directory_path() / ("causes_test." + std::to_string(getpid()));

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, ForkedTest, ::testing::Values("cold", "warm", "s
 
 TEST_P(ForkedTest, WorldsOfOneToFiveReturnWithWhatTheyRecorded) {
   for (int size = 1; size <= 5; ++size) {
-    const auto history = play(toy("return", size));
+    const auto history = run(toy("return", size));
     ASSERT_EQ(history.size(), size);
     EXPECT_EQ(endings(history), std::vector<Ending>(static_cast<size_t>(size)));
     const auto row = history.row({1, "acting"}, "there");
@@ -53,21 +53,21 @@ TEST_P(ForkedTest, EveryWayToEndIsReported) {
   EXPECT_EQ(ending("return"), Ending{}) << "and the lane continues";
 }
 
-// Only its own word tells that it did not play to the end: its peers do not wait for the deadline.
+// Only its own word tells that it did not run to the end: its peers do not wait for the deadline.
 TEST_P(ForkedTest, ARankThatLeavesWithStatusZeroIsNotAwaited) {
-  const auto history = play(toy("exit_0", 2, 1), 10min);
+  const auto history = run(toy("exit_0", 2, 1), 10min);
   EXPECT_EQ(endings(history), (std::vector<Ending>{{}, {Kind::exited, "0"}}));
 }
 
 TEST_P(ForkedTest, RecordsOfARankBeforeItsDeathAreKept) {
-  const auto history = play(toy("kill", 2, 1));
+  const auto history = run(toy("kill", 2, 1));
   EXPECT_EQ(history.ranks()[1].ending, (Ending{Kind::signalled, "SIGKILL"}));
   EXPECT_EQ(history.row({1, "acting"}, "there").by_rank.size(), 2u);
   EXPECT_EQ(history.ranks()[0].ending, Ending{}) << "it had returned";
 }
 
 TEST_P(ForkedTest, ARankThatIsLeftAloneInACollectiveIsStuckAndItsLastCollectiveIsOnRecord) {
-  const auto history = play(toy("allreduce", 3, 1), 3s);
+  const auto history = run(toy("allreduce", 3, 1), 3s);
   // In a simulated world nobody has to wait for a deadline to know.
   const std::string why =
       is_sim()
@@ -84,7 +84,7 @@ TEST_P(ForkedTest, ARankThatIsLeftAloneInACollectiveIsStuckAndItsLastCollectiveI
 
 TEST_P(ForkedTest, ACollectiveOfAllRanksIsDoneOnAll) {
   for (int size = 1; size <= 5; ++size) {
-    const auto history = play(toy("reduce_and_record", size));
+    const auto history = run(toy("reduce_and_record", size));
     const auto sum = history.row({1, "acting"}, "sum");
     for (int rank = 0; rank < size; ++rank) {
       const double expected = size * (size + 1) / 2.0;
@@ -103,7 +103,7 @@ TEST_P(ForkedTest, ACollectiveOfAllRanksIsDoneOnAll) {
 }
 
 TEST_P(ForkedTest, GroupsOfSomeRanksAreMadeSeparatelyAndNumberedFromZero) {
-  const auto history = play(toy("reduce_in_halves", 4));
+  const auto history = run(toy("reduce_in_halves", 4));
   const auto of = [&](const char* name) {
     std::vector<double> values;
     for (const auto& value : history.row({1, "acting"}, name).by_rank)
@@ -117,33 +117,32 @@ TEST_P(ForkedTest, GroupsOfSomeRanksAreMadeSeparatelyAndNumberedFromZero) {
 }
 
 TEST_P(ForkedTest, ABackwardPassRunsInRanksAndCasesAreDeterministic) {
-  const auto first = play(toy("train", 3));
+  const auto first = run(toy("train", 3));
   EXPECT_EQ(endings(first), std::vector<Ending>(3));
-  EXPECT_EQ(play(toy("train", 3)), first) << "the same weights are drawn in every case";
+  EXPECT_EQ(run(toy("train", 3)), first) << "the same weights are drawn in every case";
 }
 
 // See Note [Leaving together]: receivers are through while the root still sends.
 TEST_P(ForkedTest, ARankThatIsDoneDoesNotBreakItsPeers) {
   for (int i = 0; i < 60; ++i) {
     const int size = 2 + i % 4;
-    ASSERT_EQ(endings(play(toy("broadcast", size))),
-              std::vector<Ending>(static_cast<size_t>(size)));
+    ASSERT_EQ(endings(run(toy("broadcast", size))), std::vector<Ending>(static_cast<size_t>(size)));
   }
 }
 
 TEST_P(ForkedTest, OutputOutlivesTheRankThatWroteIt) {
-  play(toy("print_and_die", 2, 1));
+  run(toy("print_and_die", 2, 1));
   EXPECT_EQ(kept_output(lane()),
             (std::map<std::string, std::string>{{"rank1.out", "printed\nstreamed\n"},
                                                 {"rank1.err", "complained"}}));
-  play(toy("return", 2));
+  run(toy("return", 2));
   EXPECT_TRUE(kept_output(lane()).empty()) << "output is of the last case";
 }
 
 TEST_P(ForkedTest, TheStoreAndTheScratchFolderAreTheWorldsOwnAndStartEmpty) {
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(endings(play(toy("rendezvous_in_store", 3))), std::vector<Ending>(3));
-    const auto files = play(toy("scratch", 3)).row({1, "acting"}, "files");
+    EXPECT_EQ(endings(run(toy("rendezvous_in_store", 3))), std::vector<Ending>(3));
+    const auto files = run(toy("scratch", 3)).row({1, "acting"}, "files");
     EXPECT_EQ(as_integers(files.by_rank[0]),
               std::vector<int64_t>{GetParam() == "launched" ? 1 : 3});
   }
@@ -153,7 +152,7 @@ TEST_P(ForkedTest, TheStoreAndTheScratchFolderAreTheWorldsOwnAndStartEmpty) {
 }
 
 TEST_P(ForkedTest, AProcessThatARankLeavesRunningIsALeak) {
-  const auto history = play(toy("fork_and_leave", 2, 1));
+  const auto history = run(toy("fork_and_leave", 2, 1));
   const bool is_known = GetParam() == "warm" || GetParam() == "launched";
   const auto& guilty = history.ranks()[is_known ? 1 : 0];
   std::string left;
@@ -166,18 +165,18 @@ TEST_P(ForkedTest, AProcessThatARankLeavesRunningIsALeak) {
 }
 
 TEST_P(ForkedTest, MemoryOfALongHistoryIsUsableAgain) {
-  const auto overflow = play(toy("overflow", 1));
+  const auto overflow = run(toy("overflow", 1));
   EXPECT_GE(overflow.ranks()[0].events.size(), 4u);
   EXPECT_EQ(ending("return"), Ending{});
 }
 
-TEST_P(ForkedTest, TwoLanesPlayAtOnce) {
+TEST_P(ForkedTest, TwoLanesRunAtOnce) {
   lane(2);
   std::vector<History> seen(2);
   std::thread other([&] {
-    for (int i = 0; i < 10; ++i) seen[1] = play_on(*lanes_[1], toy("reduce_and_record", 2), 60s);
+    for (int i = 0; i < 10; ++i) seen[1] = run_on(*lanes_[1], toy("reduce_and_record", 2), 60s);
   });
-  for (int i = 0; i < 10; ++i) seen[0] = play_on(*lanes_[0], toy("reduce_and_record", 3), 60s);
+  for (int i = 0; i < 10; ++i) seen[0] = run_on(*lanes_[0], toy("reduce_and_record", 3), 60s);
   other.join();
   EXPECT_EQ(endings(seen[0]), std::vector<Ending>(3));
   EXPECT_EQ(endings(seen[1]), std::vector<Ending>(2));
@@ -190,10 +189,10 @@ TEST_P(ForkedTest, StopEndsTheRunningCase) {
     eventually([&] { return !children_of(server).empty(); });
     tier.stop();
   });
-  EXPECT_THROW(play(toy("loop", 2)), Interrupted);
+  EXPECT_THROW(run(toy("loop", 2)), Interrupted);
   stopper.join();
   EXPECT_TRUE(children_of(server).empty());
-  EXPECT_THROW(play(toy("return", 1)), Interrupted);
+  EXPECT_THROW(run(toy("return", 1)), Interrupted);
 }
 
 // Lanes with one server; tests/worlds/launched checks launched worlds instead.
@@ -205,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, ForkedLaneTest, ::testing::Values("cold", "warm"
 TEST_P(ForkedLaneTest, ACaseThatATierCannotRunIsATierError) {
   const auto text = [&](const Case& c, const Setting& setting) -> std::string {
     try {
-      lane().play(scenario_, c, setting, {60s});
+      lane().run(scenario_, c, setting, {60s});
     } catch (const TierError& error) {
       return error.what();
     }
@@ -231,11 +230,11 @@ TEST_P(ForkedLaneTest, ACaseThatATierCannotRunIsATierError) {
 }
 
 TEST_P(ForkedLaneTest, ADeadServerIsATierError) {
-  play(toy("return", 1));
+  run(toy("return", 1));
   const pid_t server = children_of(getpid()).at(0);
   kill(server, SIGKILL);
   try {
-    play(toy("return", 1));
+    run(toy("return", 1));
     FAIL();
   } catch (const TierError& error) {
     EXPECT_EQ(error.what(),
@@ -244,11 +243,11 @@ TEST_P(ForkedLaneTest, ADeadServerIsATierError) {
 }
 
 TEST_P(ForkedTest, TwoHundredCasesLeaveNoDescriptorOrProcess) {
-  play(toy("reduce_and_record", 2));
+  run(toy("reduce_and_record", 2));
   const pid_t server = children_of(getpid()).at(0);
   const auto before = descriptors_of(server);
   const auto own = descriptors_of(getpid());
-  for (int i = 0; i < 200; ++i) play(toy(i % 10 == 0 ? "kill" : "reduce_and_record", 2));
+  for (int i = 0; i < 200; ++i) run(toy(i % 10 == 0 ? "kill" : "reduce_and_record", 2));
   EXPECT_EQ(descriptors_of(server), before);
   EXPECT_EQ(descriptors_of(getpid()), own);
   EXPECT_EQ(children_of(server).size(), GetParam() == "warm" ? 2u : is_sim() ? 1u : 0u);
@@ -261,7 +260,7 @@ TEST_P(ForkedLaneTest, AKilledRunnerTakesItsServersAndRanksAlong) {
   if (runner == 0) {
     lane(2);
     told = 1;
-    play(toy("loop", 2), 600s);
+    run(toy("loop", 2), 600s);
     _exit(0);
   }
   std::vector<pid_t> family;

@@ -14,7 +14,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, GroupsTest, ::testing::Values("cold", "warm", "s
 // Ranks that have split off other groups before still meet in the same one.
 TEST_P(GroupsTest, GroupsAreSplitOffAGroup) {
   for (int time = 0; time < 2; ++time) {
-    const auto history = play(toy("split_off_groups", 4));
+    const auto history = run(toy("split_off_groups", 4));
     for (const auto& ending : endings(history)) EXPECT_EQ(ending.why, "");
     const auto seen = [&](int rank, const std::string& name) {
       std::vector<double> values;
@@ -43,8 +43,8 @@ TEST_P(GroupsTest, GroupsAreSplitOffAGroup) {
 // In a simulated world only where that is asked for: a stack costs as much as a small collective.
 TEST_P(GroupsTest, WhereRanksPartTheStoryHasTheirCallSites) {
   const auto c = toy("part_in_swap", 3, 1);
-  const auto history = lane().play(toy_scenario(), {toy_scenario().name, to_json(c)}, setting(),
-                                   {.time_limit = std::chrono::seconds(5), .call_sites = true});
+  const auto history = lane().run(toy_scenario(), {toy_scenario().name, to_json(c)}, setting(),
+                                  {.time_limit = std::chrono::seconds(5), .call_sites = true});
   ASSERT_NE(first_mismatch(history), std::nullopt);
   const auto kept = kept_output(lane(), history)["call_sites.txt"];
   const auto issued = issued_where_ranks_part(history);
@@ -59,7 +59,7 @@ TEST_P(GroupsTest, WhereRanksPartTheStoryHasTheirCallSites) {
 }
 
 TEST_P(GroupsTest, ThatHaveComeToDifferentPlacesAreReported) {
-  const auto history = play(toy("split_off_groups", 4));
+  const auto history = run(toy("split_off_groups", 4));
   const auto front = wavefront(history);
   ASSERT_EQ(front.size(), 4u);
   EXPECT_EQ(std::get<std::string>(front[0]), "world/0,1: ranks 0, 1 done with #0");

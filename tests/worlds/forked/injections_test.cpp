@@ -18,20 +18,20 @@ TEST_P(Injections, StrikeWhereTheyWerePlanted) {
   Toy planted = toy("reduce_and_record", 2);
   planted.world.injections = {
       {.kind = InjectionKind::exit, .rank = 1, .collective = 0, .amount = 9}};
-  const auto history = play(planted);
+  const auto history = run(planted);
   EXPECT_EQ(history.ranks()[1].ending, (Ending{Kind::exited, "9"}));
   EXPECT_EQ(std::get<Injection>(history.ranks()[1].events.back().what).kind, InjectionKind::exit);
   EXPECT_EQ(history.ranks()[0].ending.kind, Kind::threw) << "its peer's connection closed";
   planted.world.injections = {
       {.kind = InjectionKind::delay, .rank = 0, .at = {1, "acting"}, .amount = 1}};
-  EXPECT_EQ(endings(play(planted)), std::vector<Ending>(2));
+  EXPECT_EQ(endings(run(planted)), std::vector<Ending>(2));
 }
 
 TEST_P(Injections, InjectionsIntoACollectiveAreSeenByTheRanksThatTheyConcern) {
   const auto struck = [&](InjectionKind kind, int amount) {
     Toy planted = toy("reduce_and_record", 2);
     planted.world.injections = {{.kind = kind, .rank = 1, .collective = 0, .amount = amount}};
-    return play(planted, 3s);
+    return run(planted, 3s);
   };
   const auto sum = [](const History& history, size_t rank) {
     for (const auto& event : history.ranks()[rank].events)
@@ -65,15 +65,15 @@ TEST_P(Injections, InjectionsIntoACollectiveAreSeenByTheRanksThatTheyConcern) {
     EXPECT_EQ(endings(history), std::vector<Ending>(2)) << word_of(kind);
     EXPECT_EQ(sum(history, 1), right) << word_of(kind);
   }
-  EXPECT_EQ(endings(play(toy("reduce_and_record", 2))), std::vector<Ending>(2));
+  EXPECT_EQ(endings(run(toy("reduce_and_record", 2))), std::vector<Ending>(2));
 }
 
 TEST_P(Injections, WhereALateRankStoodIsKept) {
-  play(toy("loop", 2, 1), 300ms);
+  run(toy("loop", 2, 1), 300ms);
   const auto kept = kept_output(lane());
   ASSERT_TRUE(kept.contains("rank1.stacks"));
   EXPECT_NE(kept.at("rank1.stacks").find("act_out"), std::string::npos) << kept.at("rank1.stacks");
-  play(toy("return", 2));
+  run(toy("return", 2));
   EXPECT_TRUE(kept_output(lane()).empty());
 }
 
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, StoppedRanks, ::testing::Values("cold", "warm", 
 TEST_P(StoppedRanks, AreKnownFromTheKernel) {
   Toy planted = toy("reduce_and_record", 2);
   planted.world.injections = {{.kind = InjectionKind::stop, .rank = 1, .collective = 0}};
-  play(planted, 500ms);
+  run(planted, 500ms);
   const auto kept = kept_output(lane());
   EXPECT_NE(kept.at("rank1.stacks").find("stopped"), std::string::npos) << kept.at("rank1.stacks");
   EXPECT_NE(kept.at("rank0.stacks").find("all_reduce"), std::string::npos)

@@ -111,7 +111,7 @@ bool everybody_acts(const std::string& act) {
          act == "look_before_waiting" || act == "poll" || act == "pass_backward";
 }
 
-void play_toy(const Toy& c, RankContext& here) {
+void run_toy(const Toy& c, RankContext& here) {
   here.enter(1, "acting");
   here.record("there", std::vector<int64_t>{here.rank()});
   if (c.act == "train") return train_a_step(here);
@@ -145,7 +145,7 @@ Scenario toy_scenario() {
   return scenario(Spec<Toy>{.name = "toy.acts",
                             .claim = "A toy does what its act says",
                             .cases = rc::gen::just(Toy{}),
-                            .program = &play_toy,
+                            .program = &run_toy,
                             .checks = {&no_findings}});
 }
 
@@ -168,9 +168,9 @@ class LaunchedHere final : public Tier {
   }
   ~LaunchedHere() override { others_.clear(); }  // as members that leave
 
-  History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const CaseRunOptions& options) override {
-    return tier_->play(scenario, c, setting, options);
+  History run(const Scenario& scenario, const Case& c, const Setting& setting,
+              const CaseRunOptions& options) override {
+    return tier_->run(scenario, c, setting, options);
   }
   void keep_output(const std::filesystem::path& folder, const History& history) override {
     tier_->keep_output(folder, history);

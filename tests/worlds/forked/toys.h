@@ -50,11 +50,11 @@ class ForkedTest : public testing_support::LeavesNothing,
     }
     return *lanes_.front();
   }
-  History play(const Toy& toy, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
-    return play_on(lane(), toy, limit);
+  History run(const Toy& toy, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
+    return run_on(lane(), toy, limit);
   }
-  History play_on(Tier& tier, const Toy& toy, std::chrono::milliseconds limit) const {
-    return tier.play(scenario_, {scenario_.name, to_json(toy)}, setting(), {limit});
+  History run_on(Tier& tier, const Toy& toy, std::chrono::milliseconds limit) const {
+    return tier.run(scenario_, {scenario_.name, to_json(toy)}, setting(), {limit});
   }
   static Setting setting() {
     return {.subject = "bare", .tier = GetParam(), .backend = is_sim() ? "memory" : "gloo"};
@@ -71,7 +71,7 @@ class ForkedTest : public testing_support::LeavesNothing,
   // How the one rank of a world ended.
   Ending ending(const std::string& act,
                 std::chrono::milliseconds limit = std::chrono::seconds(60)) {
-    return endings(play(toy(act, 1), limit)).at(0);
+    return endings(run(toy(act, 1), limit)).at(0);
   }
   // Lanes of launched worlds whose members are other servers of this process, so that all of a
   // launched world is there but the launcher and the network.

@@ -19,7 +19,7 @@ class WarmTest : public ForkedTest {
  protected:
   std::vector<int64_t> pids(int size) {
     std::vector<int64_t> out;
-    for (const auto& value : play(toy("tell_pid", size)).row({1, "acting"}, "pid").by_rank)
+    for (const auto& value : run(toy("tell_pid", size)).row({1, "acting"}, "pid").by_rank)
       out.push_back(as_integers(value).at(0));
     return out;
   }
@@ -46,7 +46,7 @@ TEST_P(WarmTest, AWorldIsKeptForTheNextCaseOfItsSize) {
 TEST_P(WarmTest, AWorldThatEndedBadlyIsReplaced) {
   const auto before = pids(2);
   for (const char* act : {"kill", "throw", "exit_0", "segv"}) {
-    play(toy(act, 2, 1));
+    run(toy(act, 2, 1));
     EXPECT_NE(pids(2), before) << act;
   }
 }
@@ -60,7 +60,7 @@ TEST_P(WarmTest, StateThatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
       {"fork_and_leave", "rank 1: a process that it started"}};
   for (const auto& [act, what] : leaks) {
     const auto before = pids(2);
-    const auto history = play(toy(act, 2, 1));
+    const auto history = run(toy(act, 2, 1));
     const auto left = left_behind(history);
     EXPECT_NE(std::find(left.begin(), left.end(), what), left.end()) << act;
     EXPECT_EQ(judge(scenario_, {scenario_.name, to_json(toy(act, 2, 1))}, history).kind,
@@ -103,9 +103,9 @@ TEST_P(WarmTest, AConnectionToTheBackendFromOutsideIsNoLeakOfTheCase) {
   ASSERT_FALSE(strangers.empty());
   ASSERT_TRUE(testing_support::eventually(
       [&] { return testing_support::descriptors_of(pid) >= descriptors + strangers.size(); }));
-  EXPECT_EQ(left_behind(play(toy("reduce_and_record", 2))), std::vector<std::string>{});
+  EXPECT_EQ(left_behind(run(toy("reduce_and_record", 2))), std::vector<std::string>{});
   EXPECT_EQ(pids(2), before);
-  const auto history = play(toy("leave_a_descriptor", 2, 1));
+  const auto history = run(toy("leave_a_descriptor", 2, 1));
   EXPECT_EQ(left_behind(history),
             std::vector<std::string>{"rank 1: 1 open descriptor(s) more than before"});
 }
@@ -119,7 +119,7 @@ TEST_P(WarmTest, TheThreadOfADeviceKeepsNothingOfACaseWithMoreThreads) {
     lanes_.clear();
     for (const auto& act : acts) {
       const auto history =
-          lane().play(scenario_, {scenario_.name, to_json(toy(act, 2))}, on_accelerator, {60s});
+          lane().run(scenario_, {scenario_.name, to_json(toy(act, 2))}, on_accelerator, {60s});
       EXPECT_EQ(endings(history), std::vector<Ending>(2, {Ending::Kind::returned, ""})) << act;
       EXPECT_EQ(left_behind(history), std::vector<std::string>{}) << act;
     }
@@ -128,9 +128,9 @@ TEST_P(WarmTest, TheThreadOfADeviceKeepsNothingOfACaseWithMoreThreads) {
 
 TEST_P(WarmTest, GeneratorGradModeAndDefaultDtypeArePutBackAndAreNoLeak) {
   const auto before = pids(2);
-  const auto first = play(toy("look_around", 2));
-  EXPECT_TRUE(left_behind(play(toy("change_ambience", 2))).empty());
-  EXPECT_EQ(play(toy("look_around", 2)), first);
+  const auto first = run(toy("look_around", 2));
+  EXPECT_TRUE(left_behind(run(toy("change_ambience", 2))).empty());
+  EXPECT_EQ(run(toy("look_around", 2)), first);
   EXPECT_EQ(as_integers(first.row({1, "acting"}, "ambience").by_rank[0]),
             (std::vector<int64_t>{1, 1}));
   EXPECT_EQ(pids(2), before);
@@ -140,10 +140,10 @@ TEST_P(WarmTest, GeneratorGradModeAndDefaultDtypeArePutBackAndAreNoLeak) {
 TEST_P(WarmTest, ACaseShowsWhatItShowsInAColdWorld) {
   for (const char* act : {"reduce_and_record", "train", "reduce_in_halves"}) {
     const auto c = toy(act, 4);
-    const auto cold = lane().play(scenario_, {scenario_.name, to_json(c)}, {.subject = "bare"},
-                                  {std::chrono::seconds(60)});
-    EXPECT_EQ(play(c), cold) << act;
-    EXPECT_EQ(play(c), cold) << act << " again";
+    const auto cold = lane().run(scenario_, {scenario_.name, to_json(c)}, {.subject = "bare"},
+                                 {std::chrono::seconds(60)});
+    EXPECT_EQ(run(c), cold) << act;
+    EXPECT_EQ(run(c), cold) << act << " again";
   }
 }
 
@@ -177,7 +177,7 @@ TEST_P(WarmTest, AWorldThatCannotBeMadeIsATierErrorThatNamesTheRankAndTheReason)
                           {.ranks_most = 8, .backends = {toys}});
     const Setting on_toys{.subject = "bare", .tier = "warm", .backend = "toys"};
     try {
-      lane().play(scenario_, {scenario_.name, to_json(toy("return", 2))}, on_toys, {60s});
+      lane().run(scenario_, {scenario_.name, to_json(toy("return", 2))}, on_toys, {60s});
     } catch (const TierError& error) {
       return std::string(error.what());
     }

@@ -17,7 +17,7 @@ class LaunchedTest : public ForkedTest {
  protected:
   std::string lost_in(const Toy& toy) {
     try {
-      play(toy);
+      run(toy);
     } catch (const TierLost& error) {
       return error.what();
     }
@@ -30,19 +30,19 @@ INSTANTIATE_TEST_SUITE_P(Tiers, LaunchedTest, ::testing::Values("launched"),
 
 TEST_P(LaunchedTest, ACaseThatWantsMoreRanksThanThereAreIsRefused) {
   const auto c = toy("return", 6);
-  const auto history = play(c);
+  const auto history = run(c);
   const auto verdict = judge(scenario_, {scenario_.name, to_json(c)}, history);
   EXPECT_EQ(verdict.kind, Verdict::Kind::refused);
   EXPECT_EQ(verdict.findings.front().diagnosis,
             "a world of 6 wants more than the 5 processes launched");
   EXPECT_TRUE(kept_output(lane(), history).empty());
-  EXPECT_EQ(endings(play(toy("return", 5))), std::vector<Ending>(5));
+  EXPECT_EQ(endings(run(toy("return", 5))), std::vector<Ending>(5));
 }
 
 TEST_P(LaunchedTest, ACaseThatAServerCannotRunIsATierErrorAndTheNextCaseRuns) {
   const auto text = [&](const Case& c, const Setting& setting) -> std::string {
     try {
-      lane().play(scenario_, c, setting, {60s});
+      lane().run(scenario_, c, setting, {60s});
     } catch (const TierError& error) {
       return error.what();
     }
@@ -50,7 +50,7 @@ TEST_P(LaunchedTest, ACaseThatAServerCannotRunIsATierErrorAndTheNextCaseRuns) {
   };
   const Case small{scenario_.name, to_json(toy("reduce_and_record", 3))};
   EXPECT_EQ(text(small, {"bare", "cold", "gloo"}),
-            "a launched lane plays launched worlds, not 'cold'");
+            "a launched lane runs launched worlds, not 'cold'");
   EXPECT_NE(text(small, {"bar", "launched", "gloo"}).find("no subject 'bar'"), std::string::npos);
   EXPECT_EQ(text(small, setting()), "no TierError");
 }
@@ -60,14 +60,14 @@ TEST_P(LaunchedTest, ACaseShowsWhatItShowsInAColdWorld) {
   const auto cold = forked_lanes({}, {scenario_}, Subjects{Subject{.name = "bare"}}, 1);
   for (const char* act : {"reduce_and_record", "train", "reduce_in_halves", "broadcast"}) {
     const auto c = toy(act, 4);
-    EXPECT_EQ(play(c), cold.front()->play(scenario_, {scenario_.name, to_json(c)},
-                                          {.subject = "bare"}, {60s}))
+    EXPECT_EQ(run(c), cold.front()->run(scenario_, {scenario_.name, to_json(c)},
+                                        {.subject = "bare"}, {60s}))
         << act;
   }
 }
 
 TEST_P(LaunchedTest, AMemberWhoseServerDiedIsLostForGoodAndIsNamed) {
-  play(toy("return", 3));
+  run(toy("return", 3));
   const auto servers = children_of(getpid());
   kill(servers.at(2), SIGKILL);
   const auto why = lost_in(toy("return", 3));

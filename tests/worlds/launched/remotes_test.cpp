@@ -244,8 +244,7 @@ TEST(Members, AHelloReadsAsItWasWritten) {
 class AgentTest : public ::testing::Test {
  protected:
   Zygote server_{
-      {},
-      {.prepare = [] {}, .serve = [](const std::string& text, int) { return "played " + text; }}};
+      {}, {.prepare = [] {}, .serve = [](const std::string& text, int) { return "run " + text; }}};
   ListeningSocket listener_ = listen_on(kHere);
   Descriptor rank_zero_ = connect_to(kHere, listener_.port, in(30s));
   Descriptor member_ = accept_from(listener_.socket, in(30s));
@@ -256,7 +255,7 @@ class AgentTest : public ::testing::Test {
 
 TEST_F(AgentTest, PassesRequestsAndRepliesOnAndEndsAsRankZeroSays) {
   send_message(member_.number(), {static_cast<uint32_t>(ServerWord::request), "a case"});
-  EXPECT_EQ(receive_message(member_.number()).value().text, "played a case");
+  EXPECT_EQ(receive_message(member_.number()).value().text, "run a case");
   send_message(member_.number(), {static_cast<uint32_t>(RemoteWord::end),
                                   text_of(CampaignEnd{.is_whole = true, .why = ""})});
   EXPECT_TRUE(serving_.get().is_whole);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr char kHere[] = "127.0.0.1";
 
 // A process of a campaign as it is once welcome: its server, and what stands between that and rank
-// 0, which the test plays.
+// 0, whose part the test takes.
 class LiveMember : public testing_support::LeavesNothing {
  protected:
   void SetUp() override {
@@ -105,7 +105,7 @@ class LiveMember : public testing_support::LeavesNothing {
   std::future<CampaignEnd> serving_;
 };
 
-TEST_F(LiveMember, PlaysARankForAValidRequest) {
+TEST_F(LiveMember, RunsARankForAValidRequest) {
   EXPECT_TRUE(is(ServerWord::reply, answer_to(request())));
 }
 
@@ -208,8 +208,8 @@ class AStrangeMember : public testing_support::LeavesNothing {
     const auto lane = std::make_unique<LaunchedTier>(std::move(parts));
     send_message(member.number(), answer);
     try {
-      lane->play(toy_scenario(), {"toy.acts", to_json(Toy{.world = {.size = 2}})},
-                 {"bare", "launched", "gloo"}, {20s});
+      lane->run(toy_scenario(), {"toy.acts", to_json(Toy{.world = {.size = 2}})},
+                {"bare", "launched", "gloo"}, {20s});
     } catch (const TierLost& error) {
       ::shutdown(member.number(), SHUT_RDWR);
       return error.what();

@@ -14,7 +14,7 @@ at::Tensor numbers(std::vector<double> values) {
 }
 
 // Carries out `calls`, one a member.
-void play(const std::vector<Call>& calls, const ReductionOrder& order = {}) {
+void run(const std::vector<Call>& calls, const ReductionOrder& order = {}) {
   std::vector<const Call*> members;
   for (const auto& call : calls) members.push_back(&call);
   carry_out(members, order);
@@ -34,7 +34,7 @@ Tensors reduced(const std::string& op, Reduction::RedOpType reduction, const Ten
     out.push_back(tensor.clone());
     calls.push_back(in_place(op, out.back(), reduction, root));
   }
-  play(calls);
+  run(calls);
   return out;
 }
 
@@ -70,7 +70,7 @@ TEST(Arithmetic, ABroadcastCopiesTheRootsValuesAndMovesNoVersion) {
   const auto version = tensors[0]._version();
   std::vector<Call> calls;
   for (auto& tensor : tensors) calls.push_back(in_place("broadcast", tensor, Reduction::UNUSED, 2));
-  play(calls);
+  run(calls);
   for (const auto& tensor : tensors) expect_equal(tensor, torch::full({2}, 5.0));
   EXPECT_EQ(tensors[0]._version(), version) << "a network writes behind autograd's back";
 }
@@ -92,7 +92,7 @@ TEST(Arithmetic, GathersPutEveryMembersTensorInItsPlace) {
     to_root.push_back({.op = "gather", .inputs = {tensor}, .outputs = {}, .root = 1});
   }
   to_root[1].outputs = empty(3);
-  for (const auto& calls : {gathered, into_one, coalesced, to_root}) play(calls);
+  for (const auto& calls : {gathered, into_one, coalesced, to_root}) run(calls);
   for (int member = 0; member < 3; ++member) {
     const auto m = static_cast<size_t>(member);
     for (size_t from = 0; from < 3; ++from) {
@@ -119,7 +119,7 @@ TEST(Arithmetic, ScattersAndReduceScattersGiveEveryMemberItsPart) {
                       .reduction = Reduction::SUM});
   }
   scattered[2].inputs = {numbers({7}), numbers({8}), numbers({9})};
-  for (const auto& calls : {scattered, reduce_scattered, of_one}) play(calls);
+  for (const auto& calls : {scattered, reduce_scattered, of_one}) run(calls);
   const std::vector<double> sums{3, 30, 303};
   for (size_t m = 0; m < 3; ++m) {
     const auto member = static_cast<double>(m);
@@ -144,8 +144,8 @@ TEST(Arithmetic, AllToAllTransposes) {
                      .input_sizes = sizes,
                      .output_sizes = sizes});
   }
-  play(listed);
-  play(split);
+  run(listed);
+  run(split);
   expect_equal(listed[0].outputs[1], numbers({10}));
   expect_equal(listed[1].outputs[0], numbers({1}));
   expect_equal(split[0].outputs[0], numbers({0, 10, 11}));
@@ -157,8 +157,8 @@ TEST(Arithmetic, ElementsArePairedByTheirPlaceInMemory) {
                   .reshape({1, 2, 3, 4})
                   .contiguous(at::MemoryFormat::ChannelsLast);
   auto first = torch::zeros({1, 2, 3, 4}).contiguous(at::MemoryFormat::ChannelsLast);
-  play({in_place("broadcast", first, Reduction::UNUSED, 1),
-        in_place("broadcast", last, Reduction::UNUSED, 1)});
+  run({in_place("broadcast", first, Reduction::UNUSED, 1),
+       in_place("broadcast", last, Reduction::UNUSED, 1)});
   expect_equal(first, last);
 }
 
@@ -171,7 +171,7 @@ TEST(Arithmetic, TheOrderOfASumIsTheCases) {
     std::vector<Call> calls;
     for (const auto& part : parts)
       calls.push_back(in_place("allreduce", part.clone(), Reduction::SUM));
-    play(calls, {order, seed});
+    run(calls, {order, seed});
     return calls[0].outputs[0];
   };
   expect_equal(sum(ReductionShape::flat), torch::ones({8}));  // ((1 + b) - b) + 1
@@ -187,7 +187,7 @@ TEST(Arithmetic, TheOrderOfASumIsTheCases) {
 
 std::string refusal(const std::vector<Call>& calls) {
   try {
-    play(calls);
+    run(calls);
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   }

@@ -15,9 +15,9 @@ using Kind = Ending::Kind;
 
 class SimTest : public ForkedTest {
  protected:
-  History play_as(const std::string& tier, const Toy& toy) {
-    return lane().play(scenario_, {scenario_.name, to_json(toy)},
-                       {"bare", tier, tier == "sim" ? "memory" : "gloo"}, {60s});
+  History run_as(const std::string& tier, const Toy& toy) {
+    return lane().run(scenario_, {scenario_.name, to_json(toy)},
+                      {"bare", tier, tier == "sim" ? "memory" : "gloo"}, {60s});
   }
   Toy scheduled(const std::string& act, int size, const Schedule& schedule) {
     Toy c = toy(act, size);
@@ -33,7 +33,7 @@ TEST_P(SimTest, ACaseShowsWhatItShowsInAColdWorld) {
   for (const char* act :
        {"reduce_and_record", "train", "reduce_in_halves", "look_around", "collectives"})
     for (const int size : {2, 4})
-      EXPECT_EQ(play_as("sim", toy(act, size)), play_as("cold", toy(act, size)))
+      EXPECT_EQ(run_as("sim", toy(act, size)), run_as("cold", toy(act, size)))
           << act << " in a world of " << size;
 }
 
@@ -42,13 +42,13 @@ TEST_P(SimTest, TheRingAddsInTheOrderOfGloos) {
   for (const int size : {2, 3, 4, 5}) {
     Toy c = toy("reduce_reals", size);
     c.world.reduction = ReductionShape::ring;
-    EXPECT_EQ(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
-              play_as("cold", c).row({1, "acting"}, "sum").by_rank)
+    EXPECT_EQ(run_as("sim", c).row({1, "acting"}, "sum").by_rank,
+              run_as("cold", c).row({1, "acting"}, "sum").by_rank)
         << size;
     c.world.reduction = ReductionShape::flat;
     if (size > 2) {
-      EXPECT_NE(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
-                play_as("cold", c).row({1, "acting"}, "sum").by_rank)
+      EXPECT_NE(run_as("sim", c).row({1, "acting"}, "sum").by_rank,
+                run_as("cold", c).row({1, "acting"}, "sum").by_rank)
           << "the numbers do not show an order";
     }
   }
@@ -56,7 +56,7 @@ TEST_P(SimTest, TheRingAddsInTheOrderOfGloos) {
 
 TEST_P(SimTest, TheSameScheduleGivesTheSameHistoryAndAnotherOneMayNot) {
   const auto with = [&](uint64_t seed) {
-    return hash_of(play(scheduled("race", 4, {.policy = SchedulePolicy::uniform, .seed = seed})));
+    return hash_of(run(scheduled("race", 4, {.policy = SchedulePolicy::uniform, .seed = seed})));
   };
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -69,7 +69,7 @@ TEST_P(SimTest, TheSameScheduleGivesTheSameHistoryAndAnotherOneMayNot) {
 
 TEST_P(SimTest, AResultMayArriveWhenTheRankWaitsForItAndNoSooner) {
   const auto sums = [&](const Schedule& schedule, const char* moment) {
-    const auto history = play(scheduled("look_before_waiting", 3, schedule));
+    const auto history = run(scheduled("look_before_waiting", 3, schedule));
     std::vector<double> sums;
     for (const auto& value : history.row({1, "acting"}, moment).by_rank)
       sums.push_back(as_doubles(value)[0]);
@@ -90,9 +90,9 @@ TEST_P(SimTest, AResultMayArriveWhenTheRankWaitsForItAndNoSooner) {
 
 TEST_P(SimTest, WhenResultsArriveChangesNothingForAProgramThatWaits) {
   for (const char* act : {"collectives", "reduce_in_halves", "four_rounds", "train"}) {
-    const auto at_once = play(scheduled(act, 4, {}));
+    const auto at_once = run(scheduled(act, 4, {}));
     for (const auto results : {ResultTime::at_wait, ResultTime::drawn})
-      EXPECT_EQ(play(scheduled(act, 4, {.results = results})), at_once)
+      EXPECT_EQ(run(scheduled(act, 4, {.results = results})), at_once)
           << act << " " << word_of(results);
   }
 }
@@ -112,11 +112,11 @@ TEST_P(SimTest, AnExhaustiveScheduleTriesEveryOrderAndSaysHowMany) {
     return {};
   };
   lanes_.clear();
-  const auto tried = play(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive})).schedules();
+  const auto tried = run(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive})).schedules();
   EXPECT_TRUE(tried.complete);
   EXPECT_EQ(tried.count, static_cast<int64_t>(orders.size()));
   EXPECT_EQ(std::set(orders.begin(), orders.end()).size(), 6u);
-  EXPECT_EQ(play(toy("race", 3)).schedules().count, 0) << "a case that does not ask for all";
+  EXPECT_EQ(run(toy("race", 3)).schedules().count, 0) << "a case that does not ask for all";
 }
 
 // A mistake that shows in one order of six. Its choices alone give that order again.
@@ -127,17 +127,17 @@ TEST_P(SimTest, AnExhaustiveScheduleFindsTheOneOrderThatFails) {
     return {};
   };
   lanes_.clear();
-  const auto history = play(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive}));
+  const auto history = run(scheduled("race", 3, {.policy = SchedulePolicy::exhaustive}));
   EXPECT_EQ(order_in(history), (std::vector<int64_t>{3, 2, 1}));
   const auto& tried = history.schedules();
   EXPECT_GT(tried.count, 1);
   EXPECT_FALSE(tried.complete) << "it ended with the failure";
-  EXPECT_EQ(play(scheduled("race", 3, {.choices = tried.choices})), history);
-  EXPECT_NE(play(scheduled("race", 3, {})), history);
+  EXPECT_EQ(run(scheduled("race", 3, {.choices = tried.choices})), history);
+  EXPECT_NE(run(scheduled("race", 3, {})), history);
 }
 
 TEST_P(SimTest, NothingOfOneRankReachesAnother) {
-  const auto history = play(scheduled("meddle", 3, {.policy = SchedulePolicy::uniform, .seed = 5}));
+  const auto history = run(scheduled("meddle", 3, {.policy = SchedulePolicy::uniform, .seed = 5}));
   ASSERT_EQ(endings(history), std::vector<Ending>(3));
   const auto kept = history.row({1, "acting"}, "kept").by_rank;
   for (const auto& of_rank : kept)
@@ -150,7 +150,7 @@ TEST_P(SimTest, NothingOfOneRankReachesAnother) {
 // Its threads do, since starting some anew for each case would take a sixth of its time.
 TEST_P(SimTest, NothingOfOneCaseReachesTheNext) {
   for (int i = 0; i < 2; ++i) {
-    const auto history = play(toy("meddle", 2));
+    const auto history = run(toy("meddle", 2));
     ASSERT_EQ(endings(history), std::vector<Ending>(2));
     for (const auto& found : history.row({1, "acting"}, "found").by_rank)
       EXPECT_EQ(as_integers(found), (std::vector<int64_t>{1, 1, 0, 1, 1, 1})) << "case " << i;
@@ -158,14 +158,14 @@ TEST_P(SimTest, NothingOfOneCaseReachesTheNext) {
 }
 
 TEST_P(SimTest, AHostThatDiedBetweenTwoCasesIsReplaced) {
-  play(toy("return", 2));
+  run(toy("return", 2));
   for (const pid_t server : testing_support::children_of(getpid()))
     for (const pid_t host : testing_support::children_of(server)) kill(host, SIGKILL);
-  EXPECT_EQ(endings(play(toy("return", 2))), std::vector<Ending>(2));
+  EXPECT_EQ(endings(run(toy("return", 2))), std::vector<Ending>(2));
 }
 
 TEST_P(SimTest, DifferentCollectivesAreAnErrorOnEveryRankThatShowsBoth) {
-  const auto history = play(toy("part_ways", 3, 2));
+  const auto history = run(toy("part_ways", 3, 2));
   const std::string why =
       "collective #0 differs: rank 0 issued allreduce of 2 float32, rank 2 allreduce of 3 float32";
   EXPECT_EQ(endings(history),
@@ -176,22 +176,22 @@ TEST_P(SimTest, AWaitForARankThatIsGoneEndsWithHowItWent) {
   Toy c = toy("reduce_and_record", 3);
   c.world.injections = {{.kind = InjectionKind::kill, .rank = 2, .collective = 0}};
   const Ending told{Kind::threw, "rank 2 never came to collective #0: signalled (SIGKILL)"};
-  EXPECT_EQ(endings(play(c)), (std::vector<Ending>{told, told, {Kind::signalled, "SIGKILL"}}));
-  EXPECT_EQ(endings(play(toy("reduce_and_record", 3))), std::vector<Ending>(3));
+  EXPECT_EQ(endings(run(c)), (std::vector<Ending>{told, told, {Kind::signalled, "SIGKILL"}}));
+  EXPECT_EQ(endings(run(toy("reduce_and_record", 3))), std::vector<Ending>(3));
 }
 
 TEST_P(SimTest, AStoppedRankLeavesItsPeersStuckAndNobodyWaitsForADeadline) {
   Toy c = toy("reduce_and_record", 2);
   c.world.injections = {{.kind = InjectionKind::stop, .rank = 1, .at = {1, "acting"}}};
   const auto began = std::chrono::steady_clock::now();
-  const auto history = play(c, 10min);
+  const auto history = run(c, 10min);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 5min);
   EXPECT_EQ(history.ranks()[0].ending.kind, Kind::stuck);
   EXPECT_EQ(history.ranks()[1].ending.kind, Kind::stuck);
 }
 
 TEST_P(SimTest, RanksThatWaitForEachOtherAreStuckAtOnce) {
-  const auto history = play(toy("deadlock", 2), 10min);
+  const auto history = run(toy("deadlock", 2), 10min);
   EXPECT_EQ(endings(history),
             (std::vector<Ending>{{Kind::stuck,
                                   "nobody can run any more; it waits for recv of 1 float32 from "
@@ -205,7 +205,7 @@ TEST_P(SimTest, ADelayPassesInVirtualTime) {
   Toy c = toy("reduce_and_record", 2);
   c.world.injections = {
       {.kind = InjectionKind::delay, .rank = 0, .at = {1, "acting"}, .amount = 20'000'000}};
-  EXPECT_EQ(endings(play(c)), std::vector<Ending>(2)) << "nobody sleeps for five hours";
+  EXPECT_EQ(endings(run(c)), std::vector<Ending>(2)) << "nobody sleeps for five hours";
 }
 
 // An all-reduce takes two milliseconds, and what a rank does meanwhile three times 0.4.
@@ -213,7 +213,7 @@ TEST_P(SimTest, OverlapIsSeenInVirtualTime) {
   const auto from_first_to_last_collective = [&](const char* act) {
     Toy c = toy(act, 2);
     c.world.timing = {.latency_ns = 1'000'000, .operation_ns = 400'000};
-    const auto all = play(c).collectives(0);
+    const auto all = run(c).collectives(0);
     return all.back().times.queued_ns - all.front().times.queued_ns;
   };
   EXPECT_EQ(from_first_to_last_collective("reduce_then_compute"), 2'000'000 + 3 * 400'000);
@@ -225,7 +225,7 @@ TEST_P(SimTest, PollingEndsAsTheCollectiveDoes) {
   for (const int64_t latency_ns : {20'250, 30'000, 1'010'500}) {
     Toy c = toy("poll", 2);
     c.world.timing = {.latency_ns = latency_ns};
-    for (const auto& of_rank : play(c).row({1, "acting"}, "ns").by_rank)
+    for (const auto& of_rank : run(c).row({1, "acting"}, "ns").by_rank)
       EXPECT_EQ(as_integers(of_rank), std::vector<int64_t>{2 * latency_ns});
   }
 }
@@ -233,7 +233,7 @@ TEST_P(SimTest, PollingEndsAsTheCollectiveDoes) {
 TEST_P(SimTest, AKeyThatARankFindsInTheStoreIsOfItsPast) {
   Toy c = toy("find_in_store", 2);
   c.world.timing = {.operation_ns = 10'000'000};
-  const auto times = play(c).row({1, "acting"}, "ns").by_rank;
+  const auto times = run(c).row({1, "acting"}, "ns").by_rank;
   EXPECT_GE(as_integers(times.at(1)).front(), as_integers(times.at(0)).front());
 }
 
@@ -242,7 +242,7 @@ TEST_P(SimTest, AKeyThatARankFindsInTheStoreIsOfItsPast) {
 TEST_P(SimTest, ABackwardPassAndItsHooksTakeVirtualTime) {
   Toy c = toy("pass_backward", 1);
   c.world.timing = {.operation_ns = 1000};
-  const auto history = play(c);
+  const auto history = run(c);
   const auto times = as_integers(history.row({1, "acting"}, "times").by_rank.front());
   const auto hook = as_integers(history.row({1, "acting"}, "in the hook").by_rank.front());
   EXPECT_EQ(hook.front() - times.at(0), 3'000);
@@ -250,7 +250,7 @@ TEST_P(SimTest, ABackwardPassAndItsHooksTakeVirtualTime) {
 }
 
 TEST_P(SimTest, WorldsAreLarge) {
-  const auto history = play(toy("reduce_and_record", 1024));
+  const auto history = run(toy("reduce_and_record", 1024));
   const auto sum = history.row({1, "acting"}, "sum").by_rank;
   ASSERT_EQ(sum.size(), 1024u);
   for (const auto& of_rank : sum) EXPECT_EQ(as_doubles(of_rank)[0], 1024 * 1025 / 2);

@@ -1,4 +1,4 @@
-#include "tests/demos/played.h"
+#include "tests/demos/demo_run.h"
 
 #include "demos/beliefs/beliefs.h"
 #include "demos/catalogue.h"
@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Made before the first test plays anything, since it forks.
+// Made before the first test runs anything, since it forks.
 Tier& lane() {
   static const auto lanes = [] {
     std::vector<Scenario> scenarios;
@@ -32,11 +32,11 @@ const Demo& demo_named(const std::string& name) {
   return *std::find_if(all.begin(), all.end(), [&](const Demo& demo) { return demo.name == name; });
 }
 
-Played played(const Demo& demo, const Demo::Values& values, const std::string& mistake) {
+DemoRun run_demo(const Demo& demo, const Demo::Values& values, const std::string& mistake) {
   auto& tier = lane();
-  Played out{.c = demo.case_of(values, mistake), .history = {}, .verdict = {}};
-  out.history = tier.play(demo.scenario, out.c, {"lockstep", "sim", "memory"},
-                          {.time_limit = std::chrono::seconds(110)});
+  DemoRun out{.c = demo.case_of(values, mistake), .history = {}, .verdict = {}};
+  out.history = tier.run(demo.scenario, out.c, {"lockstep", "sim", "memory"},
+                         {.time_limit = std::chrono::seconds(110)});
   out.verdict = judge(demo.judged_with(mistake), out.c, out.history);
   return out;
 }
@@ -44,7 +44,7 @@ Played played(const Demo& demo, const Demo::Values& values, const std::string& m
 std::string finding_of(const std::string& name, const Demo::Values& values,
                        const std::string& mistake) {
   const auto& demo = demo_named(name);
-  const auto run = played(demo, values, mistake);
+  const auto run = run_demo(demo, values, mistake);
   return demo.show(run.c, run.history).finding;
 }
 

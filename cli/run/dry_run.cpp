@@ -1,4 +1,4 @@
-#include "cli/run/plan.h"
+#include "cli/run/dry_run.h"
 
 #include "harness/base/text.h"
 #include "reports/run_file.h"
@@ -92,8 +92,8 @@ std::string what_follows(const CampaignOptions& options) {
 
 }  // namespace
 
-std::string plan_text(const std::vector<Job>& jobs, const CampaignOptions& options,
-                      const fs::path& out) {
+std::string dry_run_text(const std::vector<Job>& jobs, const CampaignOptions& options,
+                         const fs::path& out) {
   const PastRuns past(out);
   size_t name_width = 0, setting_width = 0;
   const auto setting_of = [](const Job& job) {

@@ -1,4 +1,4 @@
-// Plays demonstrations in simulated worlds.
+// Runs demonstrations in simulated worlds.
 #pragma once
 
 #include "demos/demo.h"
@@ -9,12 +9,13 @@ namespace lockstep {
 
 const Demo& demo_named(const std::string& name);
 
-struct Played {
+struct DemoRun {
   Case c;
   History history;
   Verdict verdict;
 };
-Played played(const Demo& demo, const Demo::Values& values = {}, const std::string& mistake = "");
+DemoRun run_demo(const Demo& demo, const Demo::Values& values = {},
+                 const std::string& mistake = "");
 
 std::string finding_of(const std::string& name, const Demo::Values& values = {},
                        const std::string& mistake = "");

@@ -37,8 +37,8 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers);
 // LibTorch was not called before. All launched processes call it: rank 0
 // runs and reports; the others serve it, print nothing, and return 0 once rank 0 has a report,
 // whatever it says, so that a launcher reports the job's exit code once, not once per rank.
-int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs,
-         std::vector<Canary> canaries, const CommandOptions& options);
+int run_campaign(const Known& known, SingleThreaded alone, std::vector<Job> jobs,
+                 std::vector<Canary> canaries, const CommandOptions& options);
 
 // How often a case can be asked to run, with --repeat or --until-fail.
 inline constexpr int kRepeatMost = 1'000'000;

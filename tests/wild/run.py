@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plays the programs of this folder as two ranks, without and with the recorder, judges what was recorded, and prints a row of
+"""Runs the programs of this folder as two ranks, without and with the recorder, judges what was recorded, and prints a row of
 docs/in_the_wild.md for each. The test suite does not run it: its packages (requirements.txt) are the users' own.
 
-usage: play.py [--python PYTHON] [--lockstep LOCKSTEP] [PROGRAM...]
+usage: run.py [--python PYTHON] [--lockstep LOCKSTEP] [PROGRAM...]
 
 PYTHON has PyTorch and requirements.txt (.venv-wild/bin/python); LOCKSTEP is Lockstep's program (./lockstep). A program that
 ends with another exit code under the recorder, or a record that cannot be judged, is exit code 1.
@@ -24,7 +24,7 @@ QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM"
 PATIENCE_S = 300
 
 
-def play(python, program, folder, *recorder):
+def run(python, program, folder, *recorder):
     """The exit code, the seconds and the output of two ranks of the program, in a folder of their own."""
     os.makedirs(folder)
     environment = {**os.environ, **QUIET, "PYTHONPATH": os.path.join(ROOT, "recorder", "python")}
@@ -59,9 +59,9 @@ def row_of(arguments, program, folder):
     with open(program, encoding="utf-8") as file:
         text = file.read()
     package = package_of(text)
-    plain, seconds, _ = play(arguments.python, program, os.path.join(folder, "plain"))
+    plain, seconds, _ = run(arguments.python, program, os.path.join(folder, "plain"))
     record = os.path.join(folder, "record")
-    code, recorded_seconds, said = play(arguments.python, program, os.path.join(folder, "recorded"), "-m", "lockstep_recorder",
+    code, recorded_seconds, said = run(arguments.python, program, os.path.join(folder, "recorded"), "-m", "lockstep_recorder",
                                         "--record", record)
     verdict, results, story = judged(arguments.lockstep, record, os.path.join(folder, "report.json"))
     failed = [invariant for invariant, each in results.items() if each["result"] == "fail"]

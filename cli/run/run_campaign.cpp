@@ -1,4 +1,4 @@
-#include "cli/run/play.h"
+#include "cli/run/run_campaign.h"
 
 #include "cli/devices.h"
 #include "cli/exit_codes.h"
@@ -41,13 +41,13 @@ std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
 
 // The backends that the jobs use; ranks load no others.
 KnownBackends backends_of(const Known& known, const std::vector<Job>& jobs) {
-  KnownBackends played;
+  KnownBackends used;
   for (const auto& each : known.backends)
     if (std::any_of(jobs.begin(), jobs.end(), [&](const Job& job) {
           return job.setting.backend == each.name && !job.cases.empty();
         }))
-      played.push_back(each);
-  return played;
+      used.push_back(each);
+  return used;
 }
 
 int64_t case_count(const Job& job) {
@@ -55,7 +55,7 @@ int64_t case_count(const Job& job) {
 }
 
 // The jobs of a run, and the head of its report.
-struct Plan {
+struct CampaignJobs {
   std::vector<Job> jobs;
   std::vector<Canary> canaries;
   std::vector<SharedDevices> shared_devices = {};
@@ -68,10 +68,10 @@ struct Plan {
 };
 
 // Called after the forks, when a driver may be queried.
-DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
-  const auto devices = devices_for(plan.jobs, known);
-  leave_out_those_without_devices(plan.jobs, devices);
-  std::erase_if(plan.canaries, [&](const Canary& canary) {
+DevicesByBackend look_at_devices(CampaignJobs& all_jobs, const Known& known) {
+  const auto devices = devices_for(all_jobs.jobs, known);
+  leave_out_those_without_devices(all_jobs.jobs, devices);
+  std::erase_if(all_jobs.canaries, [&](const Canary& canary) {
     std::vector<Job> one{canary.job};
     leave_out_those_without_devices(one, devices);
     return one.front().cases.empty();
@@ -80,16 +80,16 @@ DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
 }
 
 std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, SingleThreaded alone,
-                                              const Plan& plan, int slots) {
-  const auto all = plan.all();
+                                              const CampaignJobs& all_jobs, int slots) {
+  const auto all = all_jobs.all();
   ForkedOptions options;
   options.backends = backends_of(known, all);
-  int64_t cases = 1;  // for the canaries, which one lane plays
-  for (const auto& job : plan.jobs) cases += case_count(job);
+  int64_t cases = 1;  // for the canaries, which one lane runs
+  for (const auto& job : all_jobs.jobs) cases += case_count(job);
   for (const auto& job : all) {
     if (!traits_of(job.setting).ranks_are_processes) continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
-      if (job.shard.plays(static_cast<int64_t>(index) + 1))
+      if (job.shard.has(static_cast<int64_t>(index) + 1))
         options.ranks_most = std::max(options.ranks_most, job.cases.world_size(index));
   }
   int most = std::min(slots, kLanesMost);
@@ -142,9 +142,9 @@ std::string command_of(const CommandOptions& options) {
   return options.command + " --seed " + reports::seed_text(*options.seed);
 }
 
-Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
+Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, CampaignJobs all,
            const CommandOptions& options) {
-  auto& jobs = playing.jobs;
+  auto& jobs = all.jobs;
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
   options.files.check();
@@ -152,8 +152,8 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   check_history_files(options.history);
   Archive disk(options.out);
   RunArchive archive(disk);
-  std::vector<Planned> plan;
-  for (const auto& job : jobs) plan.push_back(planned(job));
+  std::vector<JobSummary> summaries;
+  for (const auto& job : jobs) summaries.push_back(summary_of(job));
   const auto settings = settings_of(jobs);
   std::erase_if(jobs, has_no_case_here);
   Run run{.program = known.program,
@@ -164,10 +164,10 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
           .cores = core_count(),
           .slots = options.campaign.slots,
           .settings = settings,
-          .shared_devices = playing.shared_devices,
+          .shared_devices = all.shared_devices,
           .shard = options.shard,
           .kept_going = options.campaign.after_failure == AfterFailure::keep_going,
-          .plan = plan,
+          .jobs = summaries,
           .folder = disk.folder()};
   archive.append({{"event", "start"},
                   {"version", run.version},
@@ -182,7 +182,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   Listener& listener = options.history.empty() ? static_cast<Listener&>(live) : kept;
   auto campaign = options.campaign;
   campaign.in_words = scenarios::standalone::in_words;
-  Campaign(std::move(jobs), std::move(playing.canaries), campaign, lanes, archive, listener)
+  Campaign(std::move(jobs), std::move(all.canaries), campaign, lanes, archive, listener)
       .run(interrupted, run);
   run.exit_code = exit_code_of(run, archive);
   for (const auto& [file, text] : archived_reports(run)) archive.write(file, text);
@@ -230,16 +230,16 @@ std::string processes_and_hosts(const LaunchedWorld& together) {
          counted(hosts.size(), "host");
 }
 
-int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
+int run_launched(const Known& known, const SingleThreaded& alone, CampaignJobs all_jobs,
                  const CommandOptions& options) {
   auto scenarios = known.scenarios;
-  for (const auto& canary : plan.canaries)
+  for (const auto& canary : all_jobs.canaries)
     if (std::none_of(scenarios.begin(), scenarios.end(),
                      [&](const auto& one) { return one.name == canary.job.scenario.name; }))
       scenarios.push_back(canary.job.scenario);
   auto server = launched_server(alone, scenarios, known.subjects,
-                                {.backends = backends_of(known, plan.all())});
-  const auto devices = look_at_devices(plan, known);
+                                {.backends = backends_of(known, all_jobs.all())});
+  const auto devices = look_at_devices(all_jobs, known);
   auto together = rendezvous_launched(*options.launched, options.rendezvous_timeout,
                                       program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
@@ -248,8 +248,8 @@ int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
       options.launched->size, [&](int rank) -> const Handshake& {
         return rank == 0 ? together.own : together.members.at(static_cast<size_t>(rank) - 1).is;
       }};
-  plan.shared_devices = shared_devices_of(
-      plan.jobs, devices, all.size,
+  all_jobs.shared_devices = shared_devices_of(
+      all_jobs.jobs, devices, all.size,
       [&](const auto& backend, int size) { return devices_taken(all, backend, size); });
   auto tier = std::make_unique<LaunchedTier>(LaunchedParts{
       std::move(server), std::move(together.own), std::move(together.members), interrupt});
@@ -258,7 +258,7 @@ int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
   lanes.push_back(std::move(tier));
   Run run;
   try {
-    run = run_on(lanes, known, std::move(plan), options);
+    run = run_on(lanes, known, std::move(all_jobs), options);
   } catch (const std::exception& error) {
     report_failure(error.what());
     lane->end({.is_whole = false, .why = std::string("rank 0 could not go on: ") + error.what()});
@@ -280,21 +280,21 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
   if (std::none_of(tiers.begin(), tiers.end(), is_launched)) return {};
   if (tiers.size() > 1)
     throw UsageError("--tier " + joined(tiers, ",") +
-                     ": launched worlds are played alone, as only rank 0 could play others");
+                     ": launched worlds are run alone, as only rank 0 could run others");
   return launched_place();
 }
 
-int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs,
-         std::vector<Canary> canaries, const CommandOptions& options) {
-  Plan plan{std::move(jobs), std::move(canaries)};
+int run_campaign(const Known& known, SingleThreaded alone, std::vector<Job> jobs,
+                 std::vector<Canary> canaries, const CommandOptions& options) {
+  CampaignJobs all_jobs{std::move(jobs), std::move(canaries)};
   temporary_folder();  // Each rank needs one, and would report its absence as a case's failure.
-  if (options.launched) return run_launched(known, alone, std::move(plan), options);
-  auto lanes = make_lanes(known, std::move(alone), plan, options.campaign.slots);
-  const auto devices = look_at_devices(plan, known);
-  plan.shared_devices = shared_devices_of(
-      plan.jobs, devices, std::numeric_limits<int>::max(),
+  if (options.launched) return run_launched(known, alone, std::move(all_jobs), options);
+  auto lanes = make_lanes(known, std::move(alone), all_jobs, options.campaign.slots);
+  const auto devices = look_at_devices(all_jobs, known);
+  all_jobs.shared_devices = shared_devices_of(
+      all_jobs.jobs, devices, std::numeric_limits<int>::max(),
       [&](const auto& backend, int size) { return devices_taken_here(devices.at(backend), size); });
-  return run_on(lanes, known, std::move(plan), options).exit_code;
+  return run_on(lanes, known, std::move(all_jobs), options).exit_code;
 }
 
 }  // namespace lockstep::cli
