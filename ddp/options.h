@@ -90,9 +90,9 @@ struct DistributedDataParallelOptions {
 };
 
 // Calls visit(name, value) for each option that ranks compare, in the order in which a difference
-// is reported. A new option is a member above and a line here.
-template <class Visit>
-void visit_compared_options(const DistributedDataParallelOptions& options, const Visit& visit) {
+// is reported: `options` may be const. A new option is a member above and a line here.
+template <class Options, class Visit>
+void visit_compared_options(Options& options, const Visit& visit) {
   visit("init_sync", options.init_sync);
   visit("forward_sync_buffers",
         options.forward_sync_buffers.value_or(options.broadcast_buffers.value_or(true)));

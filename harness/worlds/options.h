@@ -150,19 +150,27 @@ struct WrapOptions {
                : "";
   }
 
-  // The options that are off unless given, under PyTorch's names. Fields of cases, PyTorch's
-  // arguments, what ranks compare and how they may differ follow from this list: a new option is a
-  // member and a line here.
+  // The options that are off unless given, under PyTorch's names. Fields of cases, their draws,
+  // Lockstep's options, PyTorch's arguments, what ranks compare and how they may differ follow from
+  // this list: a new option is a member and a line here.
   struct Switch {
     const char* name;
     bool WrapOptions::*value;
+    bool is_in_pytorch;  // PyTorch 2.11's DistributedDataParallel has it
   };
   static constexpr Switch kSwitches[]{
-      {"find_unused_parameters", &WrapOptions::find_unused_parameters},
-      {"gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view},
-      {"static_graph", &WrapOptions::static_graph},
-      {"skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params},
-      {"batched_grad_copy", &WrapOptions::batched_grad_copy}};
+      {"find_unused_parameters", &WrapOptions::find_unused_parameters, true},
+      {"gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view, true},
+      {"static_graph", &WrapOptions::static_graph, true},
+      {"skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params, true},
+      {"batched_grad_copy", &WrapOptions::batched_grad_copy, false}};
+
+  // The name of an option that is on and that PyTorch lacks, or nullptr.
+  const char* missing_in_pytorch() const {
+    for (const auto& each : kSwitches)
+      if (!each.is_in_pytorch && this->*each.value) return each.name;
+    return nullptr;
+  }
 
   static constexpr auto fields() {
     const auto switches = []<size_t... i>(std::index_sequence<i...>) {

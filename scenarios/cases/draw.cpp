@@ -2,6 +2,9 @@
 
 #include "harness/cases/generators.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace lockstep::scenarios {
 
 namespace {
@@ -28,23 +31,36 @@ rc::Gen<NetworkSpec> networks() {
 }
 
 // Options that must not change what a rank observes, a few at a time.
-rc::Gen<WrapOptions> wrap_options() {
-  const auto seldom = rc::gen::weightedElement<bool>({{2, false}, {1, true}});
-  const auto drawn = gen::build<WrapOptions>(
-      set(&WrapOptions::broadcast_buffers),
-      set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20)),
-      set(&WrapOptions::find_unused_parameters, seldom),
-      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
-      set(&WrapOptions::skip_all_reduce_unused_params, seldom),
-      set(&WrapOptions::batched_grad_copy, seldom));
-  return gen::map(drawn, [](WrapOptions options) {
+rc::Gen<WrapOptions> harmless_options() {
+  return wrap_options({set(&WrapOptions::broadcast_buffers),
+                       set(&WrapOptions::bucket_cap_bytes,
+                           rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20))},
+                      rc::gen::weightedElement<bool>({{2, false}, {1, true}}));
+}
+
+}  // namespace
+
+rc::Gen<WrapOptions> wrap_options(std::vector<gen::Setter<WrapOptions>> before,
+                                  const rc::Gen<bool>& switches,
+                                  const std::vector<SwitchDraw>& otherwise,
+                                  const std::vector<gen::Setter<WrapOptions>>& behind) {
+  auto setters = std::move(before);
+  for (const auto& each : WrapOptions::kSwitches) {
+    const auto found = std::find_if(otherwise.begin(), otherwise.end(), [&](const SwitchDraw& one) {
+      return one.option == each.value;
+    });
+    if (found == otherwise.end())
+      setters.push_back(set(each.value, switches));
+    else if (found->values)
+      setters.push_back(set(each.value, *found->values));
+  }
+  setters.insert(setters.end(), behind.begin(), behind.end());
+  return gen::map(gen::build_from<WrapOptions>(std::move(setters)), [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
   });
 }
-
-}  // namespace
 
 rc::Gen<std::vector<Injection>> delays() {
   constexpr int kCollectives = 40;
@@ -63,7 +79,8 @@ rc::Gen<Training> trainings() {
       set(&Training::network, networks()), set(&Training::batch_log2, inRange(0, 5)),
       set(&Training::shares, gen::lists(0, 3, inRange(0, 5))),
       set(&Training::optimizer, rc::gen::element(OptimizerKind::none, OptimizerKind::sgd)),
-      set(&Training::learning_rate_log2, inRange(-3, 1)), set(&Training::options, wrap_options()),
+      set(&Training::learning_rate_log2, inRange(-3, 1)),
+      set(&Training::options, harmless_options()),
       set(&Training::dtype,
           rc::gen::weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),
       set(&Training::values,

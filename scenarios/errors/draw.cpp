@@ -54,21 +54,12 @@ rc::Gen<Mistake> mistakes() {
       set(&Mistake::ranks, ranks()));
 }
 
-rc::Gen<WrapOptions> wrap_options() {
-  const auto seldom = weightedElement<bool>({{2, false}, {1, true}});
-  const auto drawn = gen::build<WrapOptions>(
-      set(&WrapOptions::broadcast_buffers),
-      set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 8, 16, 40, 100)),
-      set(&WrapOptions::find_unused_parameters, seldom),
-      set(&WrapOptions::gradient_as_bucket_view, seldom),
-      set(&WrapOptions::static_graph, weightedElement<bool>({{1, false}, {1, true}})),
-      set(&WrapOptions::skip_all_reduce_unused_params, seldom),
-      set(&WrapOptions::batched_grad_copy, seldom));
-  return gen::map(drawn, [](WrapOptions options) {
-    if (!options.find_unused_parameters && !options.static_graph)
-      options.skip_all_reduce_unused_params = false;
-    return options;
-  });
+rc::Gen<WrapOptions> options() {
+  return wrap_options(
+      {set(&WrapOptions::broadcast_buffers),
+       set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 8, 16, 40, 100))},
+      weightedElement<bool>({{2, false}, {1, true}}),
+      {{&WrapOptions::static_graph, weightedElement<bool>({{1, false}, {1, true}})}});
 }
 
 rc::Gen<Erring> trainings() {
@@ -83,7 +74,7 @@ rc::Gen<Erring> trainings() {
       set(&Erring::order_by_rank), set(&Erring::buffer),
       set(&Erring::embedding, weightedElement<bool>({{3, false}, {2, true}})),
       set(&Erring::hook, weightedElement<bool>({{3, false}, {1, true}})),
-      set(&Erring::options, wrap_options()),
+      set(&Erring::options, options()),
       set(&Erring::dtype, weightedElement<Dtype>({{3, Dtype::float32}, {1, Dtype::float64}})),
       set(&Erring::seed, inRange<uint64_t>(0, 1 << 20)));
 }

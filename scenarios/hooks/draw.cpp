@@ -1,6 +1,7 @@
 #include "scenarios/hooks/draw.h"
 
 #include "harness/cases/generators.h"
+#include "scenarios/cases/draw.h"
 
 #include <algorithm>
 
@@ -19,13 +20,11 @@ rc::Gen<Size> sizes(const rc::Gen<int>& rows, const rc::Gen<int>& columns) {
                           set(&Size::depth, weightedElement<int>({{2, 1}, {1, 2}, {1, 3}})));
 }
 
-rc::Gen<WrapOptions> wrap_options() {
-  const auto seldom = weightedElement<bool>({{3, false}, {1, true}});
-  return gen::build<WrapOptions>(
-      set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 16, 40, 100, 1000)),
-      set(&WrapOptions::find_unused_parameters, seldom),
-      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
-      set(&WrapOptions::batched_grad_copy, seldom));
+rc::Gen<WrapOptions> options() {
+  return wrap_options(
+      {set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 16, 40, 100, 1000))},
+      weightedElement<bool>({{3, false}, {1, true}}),
+      {{&WrapOptions::skip_all_reduce_unused_params, {}}});
 }
 
 rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes,
@@ -33,7 +32,7 @@ rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes
   return gen::build<Hooked>(
       set(&Hooked::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 2, 3, 3, 4, 5)))),
       set(&Hooked::steps, steps), set(&Hooked::hook, hooks),
-      set(&Hooked::sizes, gen::lists(1, 5, sizes)), set(&Hooked::options, wrap_options()),
+      set(&Hooked::sizes, gen::lists(1, 5, sizes)), set(&Hooked::options, options()),
       set(&Hooked::dtype, weightedElement<Dtype>({{6, Dtype::float32},
                                                   {2, Dtype::float64},
                                                   {1, Dtype::float16},

@@ -1,6 +1,7 @@
 #include "scenarios/replicas/draw.h"
 
 #include "harness/cases/generators.h"
+#include "scenarios/cases/draw.h"
 
 #include <algorithm>
 
@@ -42,15 +43,13 @@ rc::Gen<TensorSpec> tensors() {
       set(&TensorSpec::delayed, seldom));
 }
 
-rc::Gen<WrapOptions> wrap_options() {
+rc::Gen<WrapOptions> drawn_options() {
   using gen::set;
-  const auto seldom = rc::gen::weightedElement<bool>({{3, false}, {1, true}});
-  return gen::build<WrapOptions>(
-      set(&WrapOptions::broadcast_buffers),
-      set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 0, 1, 16, 1 << 18)),
-      set(&WrapOptions::find_unused_parameters, seldom),
-      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
-      set(&WrapOptions::batched_grad_copy, seldom));
+  return wrap_options(
+      {set(&WrapOptions::broadcast_buffers),
+       set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 0, 1, 16, 1 << 18))},
+      rc::gen::weightedElement<bool>({{3, false}, {1, true}}),
+      {{&WrapOptions::skip_all_reduce_unused_params, {}}});
 }
 
 // Alike tensors differ in nothing but their names, so that only their order or sharing may differ.
@@ -142,7 +141,7 @@ rc::Gen<Differing> differing() {
         all.bucket_caps_bytes = each;
         return all;
       },
-      wrap_options(), rc::gen::weightedElement<bool>({{3, true}, {1, false}}),
+      drawn_options(), rc::gen::weightedElement<bool>({{3, true}, {1, false}}),
       rc::gen::arbitrary<bool>(), caps);
   return gen::map(
       gen::build<Differing>(

@@ -234,8 +234,8 @@ std::string literal(const Numbers& numbers) {
 }
 
 std::string arguments(const WrapOptions& options) {
-  if (options.batched_grad_copy)
-    throw NotWritten("PyTorch 2.11's DistributedDataParallel has no batched_grad_copy");
+  if (const auto* missing = options.missing_in_pytorch())
+    throw NotWritten(std::string("PyTorch 2.11's DistributedDataParallel has no ") + missing);
   if (!options.buffer_sync_lag)
     throw NotWritten("PyTorch always leaves buffers alone in the forward after a local one");
   constexpr double kMebibyte = 1024.0 * 1024.0;

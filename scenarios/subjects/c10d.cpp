@@ -83,8 +83,8 @@ class ByPyTorch : public Replica {
       throw Unsupported(
           "c10d::Reducer has no init_sync, buffer_sync_lag, caps of single buckets, ignored names, "
           "delayed gradients and timeout");
-    if (options.batched_grad_copy)
-      throw Unsupported("PyTorch 2.11's reducer has no batched_grad_copy");
+    if (const auto* missing = options.missing_in_pytorch())
+      throw Unsupported(std::string("PyTorch 2.11's reducer has no ") + missing);
     const auto parameters = trainable(*model_, names_);
     TORCH_CHECK(!parameters.empty(), "no parameter requires a gradient");
     listed_buffers_ = model_->buffers();

@@ -32,20 +32,19 @@ struct OutputTensors<NestedOutputs> {
 namespace {
 
 DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
-  DistributedDataParallelOptions out{
-      .process_group = group,
-      .init_sync = options.init_sync,
-      .forward_sync_buffers = options.broadcast_buffers,
-      .buffer_sync_lag = options.buffer_sync_lag,
-      .find_unused_parameters = options.find_unused_parameters,
-      .gradient_as_bucket_view = options.gradient_as_bucket_view,
-      .static_graph = options.static_graph,
-      .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
-      .batched_grad_copy = options.batched_grad_copy,
-      .check_replicas_every = options.further.check_replicas_every,
-      .parameters_and_buffers_to_ignore = options.ignored,
-      .delay_all_reduce_named_params = options.delayed,
-      .param_to_hook_all_reduce = options.delayed_until};
+  DistributedDataParallelOptions out{.process_group = group,
+                                     .init_sync = options.init_sync,
+                                     .forward_sync_buffers = options.broadcast_buffers,
+                                     .buffer_sync_lag = options.buffer_sync_lag,
+                                     .check_replicas_every = options.further.check_replicas_every,
+                                     .parameters_and_buffers_to_ignore = options.ignored,
+                                     .delay_all_reduce_named_params = options.delayed,
+                                     .param_to_hook_all_reduce = options.delayed_until};
+  visit_compared_options(out, [&]<class Value>(const std::string& name, Value&& value) {
+    if constexpr (std::is_same_v<Value, bool&>)
+      for (const auto& each : WrapOptions::kSwitches)
+        if (each.name == name) value = options.*each.value;
+  });
   constexpr double kMebibyte = 1024.0 * 1024.0;
   if (options.bucket_cap_bytes != 0)
     out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;

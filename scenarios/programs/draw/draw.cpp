@@ -129,27 +129,24 @@ rc::Gen<Step> steps() {
       drawn, one_in(2));
 }
 
-rc::Gen<WrapOptions> wrap_options() {
-  const auto drawn = gen::build<WrapOptions>(
-      set(&WrapOptions::broadcast_buffers, gen::map(one_in(4), [](bool off) { return !off; })),
-      set(&WrapOptions::bucket_cap_bytes,
-          element<int64_t>(0, 0, 1, 8, 16, 40, 100, 1 << 10, 1 << 20)),
-      set(&WrapOptions::find_unused_parameters),
-      set(&WrapOptions::gradient_as_bucket_view, one_in(2)),
-      set(&WrapOptions::static_graph, one_in(5)),
-      set(&WrapOptions::skip_all_reduce_unused_params, one_in(3)),
-      set(&WrapOptions::batched_grad_copy, one_in(4)),
-      set(&WrapOptions::init_sync, gen::map(one_in(5), [](bool off) { return !off; })),
-      set(&WrapOptions::buffer_sync_lag, gen::map(one_in(4), [](bool off) { return !off; })),
-      set(&WrapOptions::bucket_caps_bytes,
-          rc::gen::weightedOneOf<std::vector<int64_t>>(
-              {{4, rc::gen::just(std::vector<int64_t>{})},
-               {1, gen::lists(1, 3, element<int64_t>(0, 8, 40, 1000))}})));
-  return gen::map(drawn, [](WrapOptions options) {
-    if (!options.find_unused_parameters && !options.static_graph)
-      options.skip_all_reduce_unused_params = false;
-    return options;
-  });
+rc::Gen<WrapOptions> options() {
+  const auto seldom_off = [](size_t n) {
+    return gen::map(one_in(n), [](bool off) { return !off; });
+  };
+  return wrap_options({set(&WrapOptions::broadcast_buffers, seldom_off(4)),
+                       set(&WrapOptions::bucket_cap_bytes,
+                           element<int64_t>(0, 0, 1, 8, 16, 40, 100, 1 << 10, 1 << 20))},
+                      one_in(4),
+                      {{&WrapOptions::find_unused_parameters, rc::gen::arbitrary<bool>()},
+                       {&WrapOptions::gradient_as_bucket_view, one_in(2)},
+                       {&WrapOptions::static_graph, one_in(5)},
+                       {&WrapOptions::skip_all_reduce_unused_params, one_in(3)}},
+                      {set(&WrapOptions::init_sync, seldom_off(5)),
+                       set(&WrapOptions::buffer_sync_lag, seldom_off(4)),
+                       set(&WrapOptions::bucket_caps_bytes,
+                           rc::gen::weightedOneOf<std::vector<int64_t>>(
+                               {{4, rc::gen::just(std::vector<int64_t>{})},
+                                {1, gen::lists(1, 3, element<int64_t>(0, 8, 40, 1000))}}))});
 }
 
 rc::Gen<EnvironmentSpec> environments() {
@@ -226,7 +223,7 @@ rc::Gen<ProgramSpec> program_specs() {
                              BufferKind::int8, BufferKind::int16, BufferKind::float16,
                              BufferKind::bfloat16, BufferKind::complex64, BufferKind::special))),
       set(&ProgramSpec::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
-      set(&ProgramSpec::order_by_rank), set(&ProgramSpec::options, wrap_options()),
+      set(&ProgramSpec::order_by_rank), set(&ProgramSpec::options, options()),
       set(&ProgramSpec::hook,
           weightedElement<BucketHook>(
               {{6, BucketHook::none}, {1, BucketHook::all_reduce}, {1, BucketHook::gathered}})),
