@@ -216,8 +216,7 @@ Scenario resume_is_going_on() {
           "their own timeouts say.",
       .exactness = "bit-equal",
       .source = "PyTorch's DDP tutorial, save and load checkpoints; docs/ddp.md",
-      .not_covered = "files of PyTorch's, files that are torn or missing, worlds of another size, "
-                     "generators of devices",
+      .not_covered = "worlds of another size, generators of devices",
       .usual_mistake = "saving parameters alone: momentum, the learning rate, the place in the "
                        "epoch and the stream of random numbers begin anew.",
       .tags = {"checkpoint", "training", "sampler"},
