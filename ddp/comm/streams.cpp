@@ -75,9 +75,9 @@ void StreamOrder::enter(const at::Tensor& memory) {
 }
 
 void StreamOrder::settle() {
-  if (!has_streams(device_)) return;
+  if (!settled_) return;  // no stream has entered
   const c10::Stream here = current_stream_of(device_);
-  if (settled_ && *settled_ != here && !has(working_, *settled_)) wait_for(here, *settled_);
+  working_.push_back(*settled_);
   for (const c10::Stream& each : std::exchange(working_, {})) {
     if (each != here) wait_for(here, each);
   }

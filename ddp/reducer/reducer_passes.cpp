@@ -167,8 +167,7 @@ void Reducer::finish() {
 
 // On a device: an error that only this rank knows.
 void Reducer::end_with_validation_error() {
-  const std::string validation_error = pass_->validation_error();
-  end_pass();
+  const std::string validation_error = pass_->validation_error();  // give_up() drops the pass
   give_up("rank " + std::to_string(communicator_->rank()) +
           ": a backward pass could not be averaged: " + validation_error);
   throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");

@@ -25,7 +25,8 @@ namespace {
 
 using namespace averaging;
 
-constexpr const char *kGroupAdded = "group added", *kWholeState = "whole state";
+constexpr const char *kReceived = "state received", *kGroupAdded = "group added",
+                     *kWholeState = "whole state";
 
 // LibTorch's archives hold addresses, so their sizes differ from run to run; what is sent is of one
 // size.
@@ -103,10 +104,11 @@ std::vector<int64_t> has_whole_state(ShardedOptimizer* optimizer) {
 // A rank that has the state of all ranks adds a group of parameters, whose state that lacks.
 void add_group(const Divided& c, RankContext& here, int step, const Tensors& parameters,
                ShardedOptimizer* optimizer) {
-  if (optimizer) {
-    optimizer->save(c.saving_rank % ranks_in(c, step));
-    optimizer->add_group(group_of_parameters(c, parameters, group_count(c) - 1));
-  }
+  const int receiver = c.saving_rank % ranks_in(c, step);
+  if (optimizer) optimizer->save(receiver);
+  here.enter(step, kReceived);
+  here.record(kWholeState, has_whole_state(here.rank() == receiver ? nullptr : optimizer));
+  if (optimizer) optimizer->add_group(group_of_parameters(c, parameters, group_count(c) - 1));
   here.enter(step, kGroupAdded);
   here.record(kWholeState, has_whole_state(optimizer));
 }
@@ -226,7 +228,9 @@ Findings a_change_ends_the_whole_state(const Divided& c, const History& h) {
   for (int step = 0; step < c.steps; ++step)
     if (auto broken = gives_out({step, "after step"}, "the update"); !broken.empty()) return broken;
   if (!has_late_group(c)) return {};
-  return gives_out({c.late_group, kGroupAdded}, "a further param group came");
+  auto broken = gives_out({c.late_group, kReceived}, "another rank received it");
+  broken += gives_out({c.late_group, kGroupAdded}, "a further param group came");
+  return broken;
 }
 
 Findings gradients_are_cleared(const Divided& c, const History& h) {

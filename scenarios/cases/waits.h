@@ -12,7 +12,8 @@ namespace lockstep::scenarios {
 using LateCall = std::function<void(const std::function<void()>& wait)>;
 
 // Rank `late` waits until its peers have given up; then it calls too, so that what they have sent
-// is not left behind. Each rank records whether it gave up in time, as its error says.
+// is not left behind. Each rank records whether it gave up in time, as its error says, which
+// names the timeout of the call where it names any.
 void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here);
 
 // The records of these at a moment.

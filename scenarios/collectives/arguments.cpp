@@ -1,6 +1,7 @@
 #include "scenarios/collectives/arguments.h"
 
 #include "harness/worlds/subject.h"
+#include "scenarios/collectives/refused_arguments.h"
 #include "scenarios/collectives/state_arguments.h"
 
 #include <torch/torch.h>
@@ -138,6 +139,7 @@ Act wrapped_layer(RankContext& here) {
 }  // namespace
 
 Act call_of(const Disagreeing& c, RankContext& here) {
+  if (const auto found = refused(c)) return found->prepare(here);
   using enum Argument;
   using enum CollectiveKind;
   const auto set_root = [](ProgramCollective& call) { call.root = 1; };
@@ -287,6 +289,8 @@ Act call_of(const Disagreeing& c, RankContext& here) {
     case compared_length:
     case compared_epoch:
       return compared(here, c.argument);
+    default:
+      break;
   }
   throw std::logic_error("no such argument");
 }

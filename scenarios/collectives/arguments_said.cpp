@@ -1,6 +1,6 @@
 // The words that a sentence has for a disagreement.
 #include "harness/worlds/options.h"
-#include "scenarios/collectives/arguments.h"
+#include "scenarios/collectives/refused_arguments.h"
 
 #include <map>
 
@@ -15,6 +15,7 @@ std::string name_of(CollectiveKind kind) {
 }  // namespace
 
 Said said_of(const Disagreeing& c) {
+  if (const auto found = refused(c)) return {.refusal = found->reason};
   using enum Argument;
   using enum CollectiveKind;
   const std::string all = std::to_string(c.world.size);

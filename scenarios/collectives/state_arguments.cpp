@@ -59,12 +59,12 @@ Act step_of_average(RankContext& here) {
   };
 }
 
-namespace {
-
 std::string path_of_checkpoint(RankContext& here) {
   if (here.rank() == 0) here.store()->set("folder", here.scratch().string());
   return here.store()->get_to_str("folder") + "/checkpoint.pt";
 }
+
+namespace {
 
 std::vector<at::Generator> generators_of_cpu(int count) {
   return std::vector<at::Generator>(static_cast<size_t>(count),

@@ -20,6 +20,9 @@ class Multiplied : public Model {
   at::Tensor weight_;
 };
 
+// Collective. A file for all ranks.
+std::string path_of_checkpoint(RankContext& here);
+
 // Makes an averager; another rank's options are changed.
 Act averaged(RankContext& here, const std::function<void(AveragingOptions&)>& change);
 

@@ -18,6 +18,7 @@
 #include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
@@ -29,7 +30,8 @@ namespace {
 using namespace sync_batch_norm;
 
 constexpr const char *kTrained = "trained", *kOne = "one evaluates", *kAll = "all evaluate",
-                     *kAgain = "training again";
+                     *kAgain = "training again", *kRefused = "an input that does not fit",
+                     *kSentence = "sentence";
 
 int evaluator(const Layer& c) {
   return static_cast<int>(c.seed % static_cast<uint64_t>(c.world.size));
@@ -60,13 +62,18 @@ void program(const Layer& c, RankContext& here) {
   here.record(kOutput, model->forward(input_of(c, c.steps, 0)));
   record_buffers(here, *model);
 
+  here.enter(c.steps, kRefused);
+  record_sentence(here, kSentence, error_of([&] {
+                    if (evaluates) model->forward(torch::ones({2, c.norm.channels + 1}));
+                  }));
+
   here.enter(c.steps, kAgain);
   model->train();
   here.record(kOutput, model->forward(own));
 }
 
 Findings evaluation_communicates_nothing(const Layer& c, const History& h) {
-  for (const char* phase : {kOne, kAll})
+  for (const char* phase : {kOne, kAll, kRefused})
     for (int rank = 0; rank < h.size(); ++rank) {
       const auto issued = h.collectives(rank, {c.steps, phase});
       if (issued.empty()) continue;
@@ -76,6 +83,21 @@ Findings evaluation_communicates_nothing(const Layer& c, const History& h) {
                    ", in evaluation"}};
     }
   return {};
+}
+
+// No peer compares an input in evaluation, so the rank that has it receives the error alone.
+Findings an_input_that_does_not_fit_is_refused(const Layer& c, const History& h) {
+  const auto row = h.row({c.steps, kRefused}, kSentence);
+  const auto sentence = sentence_in(row, evaluator(c));
+  const auto right = "the input of SyncBatchNorm has shape [2, " +
+                     std::to_string(c.norm.channels + 1) + "], expected [samples, " +
+                     std::to_string(c.norm.channels) + ", ...]";
+  if (is_in_our_words(row) ? sentence == right : !sentence.empty()) return {};
+  return {{"An input of other channels must be refused",
+           "names_another_difference",
+           {row.at, row.name},
+           "rank " + std::to_string(evaluator(c)) + " received '" + sentence + "', expected '" +
+               right + "'"}};
 }
 
 at::Tensor doubles(const TensorValue& value) {
@@ -239,7 +261,7 @@ Scenario evaluation_is_local() {
       .precondition = why_too_few_values,
       .program = program,
       .checks = {evaluation_communicates_nothing, outputs_are_by_running_statistics,
-                 evaluation_leaves_no_trace},
+                 evaluation_leaves_no_trace, an_input_that_does_not_fit_is_refused},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Layer>},
                  {"no running statistics", 0.05,
                   [](const Layer& c) { return !c.norm.track_running_stats; }}},

@@ -76,6 +76,8 @@ TEST_F(FolderOfOneProcess, IsRefusedWithTheCureWhereSomethingIsMissing) {
   EXPECT_NE(refusal().find("was recorded with LOCKSTEP_RECORD_PERTURB=1"), std::string::npos);
   write(folder_, kOne);
   EXPECT_NE(refusal().find("once more, with LOCKSTEP_RECORD_PERTURB=1"), std::string::npos);
+  write(folder_ / "perturbed-0", kMoved);
+  EXPECT_NE(refusal().find("holds no perturbed-1"), std::string::npos) << "numbers begin at 1";
   write(folder_ / "perturbed-1", kOne);
   EXPECT_NE(refusal().find("perturbed-1: was recorded without LOCKSTEP_RECORD_PERTURB=1"),
             std::string::npos);

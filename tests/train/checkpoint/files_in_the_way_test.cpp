@@ -62,6 +62,15 @@ TEST_F(FilesInTheWay, APipeIsNotWaitedFor) {
   EXPECT_EQ(outcome_of_saving(), "cannot write a.pt.partial: it is no regular file");
 }
 
+TEST(Files, AreWrittenByteByByteWhereTheyComeSo) {
+  const TemporaryFolder folder;
+  const auto produce = [](const Write& write) {
+    for (const char* each : {"n", "e", "w"}) write(each, 1);
+  };
+  replace_file(folder / "a.pt", produce, 1, false);
+  EXPECT_EQ(fs::file_size(folder / "a.pt"), 3U);
+}
+
 TEST_F(FilesInTheWay, WhatAKilledProcessLeftIsReplacedUnlessItIsStillWritten) {
   std::ofstream(folder_ / "a.pt.partial") << "half a checkp";
   const int other = ::open((folder_ / "a.pt.partial").c_str(), O_WRONLY | O_CLOEXEC);

@@ -231,6 +231,40 @@ TEST(NewGroup, TrainsOnSomeRanksAndIsNullOnTheOthers) {
                                                "1 of 2: 2 2 2 | 0 1 2", "1 of 2: 4 3 3"}));
 }
 
+// Gloo that can be divided into all of its ranks alone.
+class Undivided final : public c10d::Backend {
+ public:
+  explicit Undivided(c10::intrusive_ptr<c10d::Backend> backend)
+      : Backend(backend->getRank(), backend->getSize()), backend_(std::move(backend)) {}
+
+  const std::string getBackendName() const override { return backend_->getBackendName(); }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return backend_->getBackendOptions(); }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options) override {
+    if (ranks.size() < static_cast<std::size_t>(getSize())) throw std::runtime_error("no parts");
+    return backend_->split(store, ranks, options);
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Backend> backend_;
+};
+
+TEST(NewGroup, IsRefusedWhereTheBackendCannotBeDivided) {
+  const auto reports = run_world(2, [](const Group& whole) {
+    const auto group = c10::make_intrusive<c10d::ProcessGroup>(whole->getStore(), whole->getRank(),
+                                                               whole->getSize());
+    group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                      c10::make_intrusive<Undivided>(whole->getBackend(c10::DeviceType::CPU)));
+    new_group(group, {0});
+    return std::string("made");
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "UsageError: new_group: the group's backend gives no group to some of its "
+                 "ranks (no parts)"));
+}
+
 // As behind a call that failed on the other ranks alone. Their connections would have other names.
 TEST(NewGroup, IsRefusedWhereRanksHaveCountedUnequallyManyBefore) {
   const auto reports = run_world(2, [](const Group& group) {

@@ -1,0 +1,51 @@
+#include "scenarios/collectives/loaded_files.h"
+
+#include "harness/rank/rank_context.h"
+#include "scenarios/collectives/state_arguments.h"
+
+#include <stdexcept>
+
+namespace lockstep::scenarios::collectives {
+
+namespace {
+
+constexpr const char *kWrong = ".wrong", *kWritten = "files are written";
+
+std::string without(std::string sentence, const std::string& folder) {
+  for (size_t at = 0; (at = sentence.find(folder)) != std::string::npos;)
+    sentence.erase(at, folder.size());
+  return sentence;
+}
+
+Act loaded_by(RankContext& here, const LoadedFiles& files) {
+  const auto path = path_of_checkpoint(here);
+  if (here.rank() == 0) {
+    files.right(path, here.size());
+    files.wrong(path + kWrong, here.size());
+    here.store()->set(kWritten, std::string("yes"));
+  }
+  here.store()->wait({kWritten});
+  return [&here, path, make = files.make](bool has_another) {
+    const auto& load = checkpoints(here).load;
+    const auto target = make();
+    std::string problem;
+    try {
+      load(path + (has_another ? kWrong : ""), here.group(), target->state(), {});
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const std::exception& error) {
+      problem = without(error.what(), path);
+    }
+    here.record(kLoaded, target->numbers());
+    if (!problem.empty()) throw std::runtime_error(problem);
+  };
+}
+
+}  // namespace
+
+Refused refused_load(const LoadedFiles& files, const std::string& reason) {
+  return {[files](RankContext& here) { return loaded_by(here, files); },
+          "load_checkpoint: " + std::string(kWrong) + ": " + reason};
+}
+
+}  // namespace lockstep::scenarios::collectives
