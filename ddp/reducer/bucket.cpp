@@ -102,7 +102,6 @@ Bucket::Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& paramet
   values_ = flat_.narrow(0, 0, element_count);
   flag_ = flat_.narrow(0, element_count, flag_count);
   enter();
-  settle();
 }
 
 bool Bucket::is_place(std::size_t slot, const at::Tensor& gradient) const {

@@ -103,6 +103,7 @@ enum class Argument {
   levels_of_one_period,
   levels_of_odd_groups,
   levels_of_more_ranks,
+  averaged_devices,
   // of a SyncBatchNorm's input
   channels_of_input,
   row_of_input,
@@ -113,6 +114,7 @@ enum class Argument {
   undefined_generator,
   samples_of_no_sampler,
   none_kept,
+  folder_in_the_way,
   optimizer_of_no_checkpoint,
   // of a sharded optimizer
   undefined_parameter,
@@ -196,6 +198,7 @@ struct Disagreeing {
 struct Said {
   std::string subject, by_most, by_one;
   std::string refusal = "";
+  int refusing = -1;  // the rank that cannot take part; -1: the one with another argument
 };
 Said said_of(const Disagreeing& c);
 

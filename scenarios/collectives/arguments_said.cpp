@@ -15,7 +15,7 @@ std::string name_of(CollectiveKind kind) {
 }  // namespace
 
 Said said_of(const Disagreeing& c) {
-  if (const auto found = refused(c)) return {.refusal = found->reason};
+  if (const auto found = refused(c)) return {.refusal = found->reason, .refusing = found->rank};
   using enum Argument;
   using enum CollectiveKind;
   const std::string all = std::to_string(c.world.size);

@@ -53,8 +53,8 @@ std::string sentence_of(const History& h, const char* phase, int rank) {
 std::string expected_sentence(const Disagreeing& c) {
   const auto said = said_of(c);
   if (!said.refusal.empty())
-    return "rank " + std::to_string(odd_rank(c)) + " of " + std::to_string(c.world.size) +
-           " cannot take part: " + said.refusal;
+    return "rank " + std::to_string(said.refusing < 0 ? odd_rank(c) : said.refusing) + " of " +
+           std::to_string(c.world.size) + " cannot take part: " + said.refusal;
   const auto subject = "ranks disagree on " + said.subject + ": ";
   if (said.by_most.empty()) return subject;
   std::vector<int> most;

@@ -3,13 +3,15 @@
 #include "harness/rank/rank_context.h"
 #include "scenarios/collectives/state_arguments.h"
 
+#include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 namespace lockstep::scenarios::collectives {
 
 namespace {
 
-constexpr const char *kWrong = ".wrong", *kWritten = "files are written";
+constexpr const char *kWrong = ".wrong", *kFolder = ".folder", *kWritten = "files are written";
 
 std::string without(std::string sentence, const std::string& folder) {
   for (size_t at = 0; (at = sentence.find(folder)) != std::string::npos;)
@@ -41,11 +43,35 @@ Act loaded_by(RankContext& here, const LoadedFiles& files) {
   };
 }
 
+Act saved_by(RankContext& here) {
+  const auto path = path_of_checkpoint(here);
+  if (here.rank() == 0) std::filesystem::create_directory(path + kFolder);
+  return [&here, path, is_first = true](bool /*has_another*/) mutable {
+    int64_t step = 4;
+    const auto where = path + (std::exchange(is_first, false) ? kFolder : "");
+    const auto& save = checkpoints(here).save;
+    try {
+      save(where, here.group(), {.step = &step, .generators = {}}, {}, {});
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(without(error.what(), path));
+    }
+  };
+}
+
 }  // namespace
 
 Refused refused_load(const LoadedFiles& files, const std::string& reason) {
   return {[files](RankContext& here) { return loaded_by(here, files); },
           "load_checkpoint: " + std::string(kWrong) + ": " + reason};
+}
+
+Refused refused_over_a_folder() {
+  const std::string folder = kFolder;
+  return {saved_by,
+          "save_checkpoint: " + folder + ": cannot write " + folder + ": it is no regular file",
+          /*rank=*/0};
 }
 
 }  // namespace lockstep::scenarios::collectives

@@ -29,4 +29,8 @@ struct LoadedFiles {
 // and throws what the subject threw, without the folder of the files, which no case knows.
 Refused refused_load(const LoadedFiles& files, const std::string& reason);
 
+// The first call of all ranks saves where a folder is, which rank 0 sees, and the next one beside
+// it.
+Refused refused_over_a_folder();
+
 }  // namespace lockstep::scenarios::collectives

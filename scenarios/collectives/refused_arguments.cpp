@@ -1,6 +1,6 @@
 #include "scenarios/collectives/refused_arguments.h"
 
-#include "harness/worlds/subject.h"
+#include "scenarios/collectives/loaded_files.h"
 #include "scenarios/collectives/state_arguments.h"
 
 #include <torch/torch.h>
@@ -206,6 +206,8 @@ std::optional<Refused> refused_argument(const Disagreeing& c) {
     case none_kept:
       return saved_as([](Saved& mine) { mine.kept.keep_last = 0; },
                       "keep_last is 0, expected at least 1");
+    case folder_in_the_way:
+      return refused_over_a_folder();
     default:
       return {};
   }

@@ -14,6 +14,7 @@ namespace lockstep::scenarios::collectives {
 struct Refused {
   std::function<std::function<void(bool has_another)>(RankContext& here)> prepare;
   std::string reason;  // as the sentence has it, from the name of the call on
+  int rank = -1;       // that cannot take part; -1: the one with another argument
 };
 
 // Each returns nothing for an argument of another kind.

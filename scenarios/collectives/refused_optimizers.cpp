@@ -72,6 +72,20 @@ Refused saved_rmsprop() {
           "save others with torch::save"};
 }
 
+// Parameters of which one rank has the second on a device without values.
+Refused averaged_on_two_devices() {
+  return {[](RankContext& here) {
+            return [&here](bool has_another) {
+              const auto meta = at::TensorOptions(at::kDouble).device(at::kMeta);
+              Parameters all{leaf(2), leaf(2)};
+              if (has_another) all[1] = at::ones({2}, meta).set_requires_grad(true);
+              for (auto& each : all) each.mutable_grad() = at::zeros_like(each.detach());
+              averaged_sgd(here, all, {.levels = {{.period = 1, .size = here.size()}}})->step();
+            };
+          },
+          "average_parameters: parameter 1 is on meta, expected cpu as those before it"};
+}
+
 }  // namespace
 
 std::optional<Refused> refused_optimizer(const Disagreeing& c) {
@@ -104,6 +118,8 @@ std::optional<Refused> refused_optimizer(const Disagreeing& c) {
           "LBFGS updates all parameters by all gradients, and cannot be divided");
     case group_added_again:
       return added_again();
+    case averaged_devices:
+      return averaged_on_two_devices();
     case optimizer_of_no_checkpoint:
       return saved_rmsprop();
     default:

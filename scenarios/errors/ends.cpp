@@ -112,7 +112,7 @@ ExpectedError error_out_of_step(const Erring& c, int step, int rank) {
   for (int other = 0; other < c.world.size; ++other)
     if (errs(c, left_out, other))
       expected.words.push_back(who(other) + " ended after " + std::to_string(c.steps - 1) +
-                               " synchronised backward");
+                               " synchronised backward" + (c.steps == 2 ? "," : "s,"));
   return expected;
 }
 

@@ -124,6 +124,9 @@ const std::vector<Case> kRefused = {
      },
      "ranks 0, 1 and 2 of 3 cannot take part: new_group: ranks are 1, 3, expected ranks of 0 to "
      "2"},
+    {[](auto& group, int) { new_subgroups(group, 0); },
+     "ranks 0, 1 and 2 of 3 cannot take part: new_subgroups: the size is 0, expected a divisor of "
+     "3 ranks"},
 };
 
 TEST(CollectiveErrors, RaiseOneSentenceOnEveryRankAndLeaveTheGroupUsable) {
