@@ -329,7 +329,7 @@ Scenario sharded_optimizer_is_the_whole() {
                      "sharded_group_given_out_anew", "sharded_last_rank_sends_nothing",
                      "sharded_options_not_loaded", "sharded_state_given_out_after_a_group",
                      "sharded_state_given_out_after_a_step", "sharded_state_kept_whole",
-                     "sharded_state_of_the_saving_rank_alone",
+                     "sharded_state_received_by_all", "sharded_state_of_the_saving_rank_alone",
                      "sharded_zero_grad_of_own_parameters"},
       .draws = 100,
       .start = {.world = {.size = 2}},

@@ -252,7 +252,7 @@ Scenario evaluation_is_local() {
       .not_covered = "a rank in evaluation while its peers train (docs/semantics.md 3)",
       .usual_mistake = "synchronising in evaluation as well: validation on rank 0 alone hangs.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"sync_batch_norm_synchronises_in_evaluation",
+      .must_catch = {"evaluation_takes_any_input", "sync_batch_norm_synchronises_in_evaluation",
                      "sync_batch_norm_evaluates_by_the_batch"},
       .draws = 40,
       .start = {.world = {.size = 2}},
