@@ -66,7 +66,8 @@ std::string own_word(const Erring& c, int rank) {
 }
 
 std::string state_of_its_number(const Erring& c, int step, int rank) {
-  return "its pass comes after " + forwards_before(c, step, rank) + " ";
+  const auto count = forwards_before(c, step, rank);
+  return "its pass comes after " + count + " synchronised forward" + (count == "1" ? "" : "s");
 }
 
 ExpectedError error_at_the_end(const Erring& c, int step, int rank) {

@@ -56,6 +56,21 @@ bool is_state(const std::string& seen, const std::string& expected) {
 
 using Wrong = std::optional<Diagnosis>;
 
+// The last sentence of an error that says these states of the ranks; empty where it has none.
+std::string cure_of(const Erring& c, const std::vector<std::string>& states) {
+  const auto begin_with = [](const char* text) {
+    return [text](const std::string& state) { return state.starts_with(text); };
+  };
+  if (std::all_of(states.begin(), states.end(), begin_with("its pass comes after ")))
+    return "Ranks make the same synchronised forwards and backward passes, in one order: one of "
+           "them left out a backward pass, or made a forward more";
+  if (std::none_of(states.begin(), states.end(), begin_with("lacks "))) return "";
+  return c.options.static_graph
+             ? "static_graph promises that every pass uses what the first one did"
+             : "Every parameter that requires a gradient must take part in the loss on every rank, "
+               "or find_unused_parameters be set";
+}
+
 Wrong wrong_unfinished(const Erring& c, const ExpectedError& expected,
                        const std::string& sentence) {
   const std::string kept = c.options.gradient_as_bucket_view
@@ -69,11 +84,8 @@ Wrong wrong_unfinished(const Erring& c, const ExpectedError& expected,
     if (!is_state(states[rank], expected.states[rank]))
       return Diagnosis{"another_state_of_a_rank",
                        "'" + expected.states[rank] + "' of rank " + std::to_string(rank)};
-  const bool is_lacking =
-      std::any_of(expected.states.begin(), expected.states.end(),
-                  [](const std::string& state) { return state.starts_with("lacks "); });
-  const std::string cure = c.options.static_graph ? "static_graph" : "find_unused_parameters";
-  if (is_lacking && !has(sentence, cure)) return Diagnosis{"without_a_cure", "'" + cure + "'"};
+  const auto cure = cure_of(c, expected.states);
+  if (!has(sentence, cure)) return Diagnosis{"without_a_cure", "'" + cure + "'"};
   return {};
 }
 
