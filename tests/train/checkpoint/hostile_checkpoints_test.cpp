@@ -203,12 +203,26 @@ TEST_F(HostileFiles, WhoseRecordsOverlapAreRefused) {
   EXPECT_EQ(outcome_of_file(zip_of(records)), "it is torn or damaged (its records overlap)");
 }
 
+// The same records, whose directory is where a second end says, of 64 bits.
+std::string with_an_end_of_64_bits(const std::string& zip) {
+  const std::string records = zip.substr(0, zip.size() - 22), end = zip.substr(zip.size() - 22);
+  const std::string nothing(4, '\0'), count = end.substr(10, 2) + std::string(6, '\0');
+  const std::string end64 = little_endian(0x06064b50, 4) + little_endian(44, 8) +
+                            std::string(12, '\0') + count + count + end.substr(12, 4) + nothing +
+                            end.substr(16, 4) + nothing;
+  const std::string place = little_endian(0x07064b50, 4) + nothing +
+                            little_endian(records.size(), 8) + little_endian(1, 4);
+  return records + end64 + place + end.substr(0, 8) + std::string(12, '\xff') +
+         std::string(2, '\0');
+}
+
 TEST_F(HostileFiles, MayBeAsLargeAsTheirNumbersOf64BitsSay) {
   std::vector<ZipRecord> records{{.name = "data.pkl", .bytes = tensor_pickle(3)},
                                  {.name = "data/0", .bytes = "xyz", .is_large = true}};
   EXPECT_EQ(outcome_of_file(zip_of(records)), "it was read");
   EXPECT_EQ(read_archive(folder_ / "a.pt").value.toTensor().sum().item<std::int64_t>(),
             'x' + 'y' + 'z');
+  EXPECT_EQ(outcome_of_file(with_an_end_of_64_bits(zip_of(records))), "it was read");
   records[1].says_size = std::int64_t{1} << 40;
   EXPECT_EQ(outcome_of_file(zip_of(records)), "it is torn or damaged (its records overlap)");
 }
