@@ -275,9 +275,7 @@ class Pickler {
 
 }  // namespace
 
-std::string python_file(const PythonObject& value, const PickleStyle& style) {
-  Pickler pickler(style);
-  const auto pickle = pickler.written(value);
+std::string archive_of(const std::string& pickle, const std::vector<at::Tensor>& storages) {
   std::string out;
   caffe2::serialize::PyTorchStreamWriter archive([&](const void* bytes, size_t size) {
     out.append(static_cast<const char*>(bytes), size);
@@ -285,12 +283,18 @@ std::string python_file(const PythonObject& value, const PickleStyle& style) {
   });
   archive.writeRecord("data.pkl", pickle.data(), pickle.size());
   archive.writeRecord("byteorder", "little", 6);
-  for (size_t i = 0; i < pickler.storages().size(); ++i) {
-    const auto& storage = pickler.storages()[i].storage();
+  for (size_t i = 0; i < storages.size(); ++i) {
+    const auto& storage = storages[i].storage();
     archive.writeRecord("data/" + std::to_string(i), storage.data(), storage.nbytes());
   }
   archive.writeEndOfFile();
   return out;
+}
+
+std::string python_file(const PythonObject& value, const PickleStyle& style) {
+  Pickler pickler(style);
+  const auto pickle = pickler.written(value);
+  return archive_of(pickle, pickler.storages());
 }
 
 }  // namespace lockstep::scenarios::checkpoint

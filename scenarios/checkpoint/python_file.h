@@ -69,6 +69,9 @@ struct PickleStyle {
   bool refers = true;
 };
 
+// The bytes of the archive: a pickle, and each of these tensors' storages.
+std::string archive_of(const std::string& pickle, const std::vector<at::Tensor>& storages);
+
 // The bytes of such a file.
 std::string python_file(const PythonObject& value, const PickleStyle& style);
 

@@ -1,9 +1,10 @@
 #include "scenarios/collectives/written_files.h"
 
+#include "scenarios/checkpoint/python_file.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include <caffe2/serialize/inline_container.h>
 #include <fstream>
 
 namespace lockstep::scenarios::collectives {
@@ -73,16 +74,7 @@ void write_file(const std::string& path, const c10::IValue& value) {
 
 void write_archive(const std::string& path, const std::string& pickle,
                    const std::vector<at::Tensor>& storages) {
-  std::ofstream file(path, std::ios::binary);
-  caffe2::serialize::PyTorchStreamWriter archive([&](const void* bytes, std::size_t size) {
-    file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
-    return size;
-  });
-  archive.writeRecord("data.pkl", pickle.data(), pickle.size());
-  for (size_t i = 0; i < storages.size(); ++i)
-    archive.writeRecord("data/" + std::to_string(i), storages[i].const_data_ptr(),
-                        storages[i].nbytes());
-  archive.writeEndOfFile();
+  std::ofstream(path, std::ios::binary) << checkpoint::archive_of(pickle, storages);
 }
 
 }  // namespace lockstep::scenarios::collectives
