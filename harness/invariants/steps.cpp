@@ -4,6 +4,7 @@
 #include "harness/invariants/endings.h"
 #include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/unwrapped.h"
+#include "harness/recorded/passes.h"
 #include "harness/verdict/ladders.h"
 #include "harness/verdict/trace.h"
 
@@ -75,19 +76,61 @@ std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& ru
 }
 
 // The collectives of the whole world that a rank issued: it may belong to more groups than another.
-size_t issued_in_the_world(const Rank& rank) {
-  const auto& events = rank.history.events;
-  return static_cast<size_t>(std::count_if(events.begin(), events.end(), [](const auto& event) {
-    const auto* is = std::get_if<Collective>(&event.what);
-    return is && is->group == kWorld && !is_point_to_point(is->op);
-  }));
+std::vector<std::string> ops_in_the_world(const Rank& rank) {
+  std::vector<std::string> ops;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what);
+        is && is->group == kWorld && !is_point_to_point(is->op))
+      ops.push_back(is->op);
+  return ops;
+}
+
+// The batches of training that a rank got, in passes that came to their end, and its backwards.
+struct Used {
+  size_t batches = 0, backwards = 0;
+  bool any_cut = false;
+};
+
+Used used_by(const Rank& rank) {
+  Used used;
+  for (const auto& [source, passes] : passes_of(rank))
+    for (const auto& pass : passes) {
+      if (!pass.trains) continue;
+      used.batches += pass.batch_count();
+      used.any_cut = used.any_cut || !pass.is_exhausted;
+    }
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+      ++used.backwards;
+  return used;
+}
+
+// Why a rank that got as many batches as the others stopped before one that waits for it.
+Details left_behind(const Rank& stopped, const Rank& waiting) {
+  const auto of_stopped = used_by(stopped), of_waiting = used_by(waiting);
+  if (of_stopped.batches == 0 || of_stopped.batches != of_waiting.batches || of_stopped.any_cut)
+    return {};
+  if (of_stopped.backwards < of_stopped.batches)
+    return {Cause{rank_text(stopped) + " got " + counted(of_stopped.batches, "batch", "batches") +
+                  " and made " + counted(of_stopped.backwards, "backward") +
+                  ": it leaves out batches by a condition that differs by rank, such as a loss "
+                  "that is not finite: decide on all ranks alike"}};
+  const bool is_beside_training = of_waiting.backwards == of_waiting.batches;
+  const auto issued = ops_in_the_world(waiting);
+  const auto missing = ops_in_the_world(stopped).size();
+  if (is_beside_training && missing < issued.size() && issued[missing] == "ddp_buffers")
+    return {Cause{rank_text(waiting) +
+                  " alone runs a forward through the wrapper beside those of the training, an "
+                  "evaluation say, which broadcasts buffers for which the others never come: "
+                  "evaluate with ddp.module there, or on all ranks"}};
+  return {};
 }
 
 }  // namespace
 
 Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   const auto progress = [](const Rank& rank) {
-    return std::tuple(updates_of(rank) + rank.shadowed, issued_in_the_world(rank));
+    return std::tuple(updates_of(rank) + rank.shadowed, ops_in_the_world(rank).size());
   };
   if (updates_centrally(run))
     return {.why_not =
@@ -105,6 +148,7 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
     for (const auto& other : run.ranks)
       if (progress(rank) < progress(other)) {
         auto details = uneven_batches(run);
+        if (details.empty()) details = left_behind(rank, other);
         details += how_ranks_ended(run);
         judgement.findings.push_back(
             {"", "stopped_early", rank_text(rank),

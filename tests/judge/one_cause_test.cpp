@@ -35,6 +35,50 @@ TEST(OneCause, NameARankThatSkipsAnUpdateFirstAndFoldTheRestUnderIt) {
             1);
 }
 
+TEST(OneCause, NameTheScalerThatSkippedAnUpdate) {
+  for (const bool says : {true, false}) {
+    auto run = right_run();
+    std::erase_if(run.ranks[1].records, [](const Record& record) {
+      return record.at.step == 1 && record.at.phase == "update";
+    });
+    if (says)
+      run.ranks[1].records.push_back(
+          {{1, "update"}, Fact{"skipped", {{"by", "GradScaler"}, {"optimizer", "optimizer 0"}}}});
+    const auto found = ranks_make_the_same_steps(run).findings.at(0);
+    EXPECT_EQ(found.pattern, "skipped_update");
+    const auto text = reports::text_of(found);
+    EXPECT_EQ(text.find("cause: GradScaler skipped the update of optimizer 0 on rank 1") !=
+                  std::string::npos,
+              says)
+        << text;
+  }
+}
+
+// Rank 1 returns, and rank 0 waits in a forward or a backward, though both got the same batches.
+TEST(OneCause, NameWhyARankStoppedThatGotAsManyBatches) {
+  const auto text_of_run = [](const char* op, bool leaves_out) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) rank.history.ending.kind = Ending::Kind::returned;
+    auto& events = run.ranks[0].history.events;
+    events.push_back({{kSteps, "forward"}, Collective{.op = op, .group = "world"}});
+    run.ranks[0].history.ending = {Ending::Kind::threw, "Connection closed by peer"};
+    run.ranks[0].history.last = {kSteps, "forward"};
+    for (auto& rank : run.ranks)
+      if (leaves_out)
+        std::erase_if(rank.records, [](const Record& record) {
+          const auto* fact = std::get_if<Fact>(&record.what);
+          return fact && fact->name == "backward" && record.at.step == 1;
+        });
+    return reports::text_of(ranks_make_the_same_steps(run).findings.at(0));
+  };
+  const auto has = [](const std::string& text, const char* words) {
+    return text.find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(has(text_of_run("ddp_buffers", false), "evaluate with ddp.module there"));
+  EXPECT_FALSE(has(text_of_run("ddp_backward", false), "cause:"));
+  EXPECT_TRUE(has(text_of_run("ddp_buffers", true), "rank 1 got 4 batches and made 3 backwards"));
+}
+
 TEST(OneCause, SayTheirPlaceInTheText) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
