@@ -4,6 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/data/uneven_batches.h"
+#include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 #include "harness/verdict/usual_cause.h"
 
@@ -139,12 +140,8 @@ std::string changed_buffers(const Rank& rank) {
 
 // True if a rank recorded parameters that changed by no update.
 bool updates_by_itself(const RecordedRun& run) {
-  return std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
-    return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
-      const auto* digests = std::get_if<Digests>(&record.what);
-      return digests && digests->list->role == "parameters" && record.at.phase == "forward";
-    });
-  });
+  const auto all = rows_of(run, "parameters");
+  return std::any_of(all.begin(), all.end(), [](auto& is) { return is.at.phase == "forward"; });
 }
 
 // Why a run may have no optimizer's update; empty if it should have one.
@@ -153,6 +150,10 @@ std::string why_no_update(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       any_backward = any_backward || record.at.phase == "backward";
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "changed by hand")
+        return "the program changes tensors itself that are no parameters of a module: make them "
+               "nn.Parameter, and they are compared";
       if (const auto* model = model_in(record); model && model->text("wrapper") == "watched")
         return "updates are those of PyTorch's optimizers, not what a program changes itself";
     }

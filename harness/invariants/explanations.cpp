@@ -154,6 +154,9 @@ std::span<const PatternExplanation> pattern_explanations() {
                          "an average of weights that each rank copied from weights of its own"},
       PatternExplanation{"loaded_at_other_steps",
                          "a model that nothing trains and that ranks load at other steps"},
+      PatternExplanation{
+          "changed_on_some_ranks_alone",
+          "an average of weights, or a teacher, that some ranks alone keep changing"},
       PatternExplanation{"made_on_each_rank",
                          "a model that nothing trains, with other weights on each rank"},
       PatternExplanation{"statistics_of_own_part",

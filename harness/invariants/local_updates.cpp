@@ -1,6 +1,7 @@
 #include "harness/invariants/local_updates.h"
 
 #include "harness/invariants/unwrapped.h"
+#include "harness/verdict/ladders.h"
 
 #include <algorithm>
 #include <set>
@@ -65,7 +66,31 @@ bool is_copied(const Row& row, const std::vector<const Digests*>& before) {
   return any;
 }
 
+// The group of some ranks in which this one averaged so many elements before a step; empty: none.
+std::string averaging_group(const Rank& rank, int step, int64_t elements) {
+  std::map<std::string, int64_t> averaged;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what);
+        is && is->op == "allreduce" && event.at.step + (event.at.phase == "update" ? 1 : 0) == step)
+      averaged[is->group] += is->elements;
+  for (const auto& [group, sent] : averaged)
+    if (group != kWorld && sent >= elements) return group;
+  return "";
+}
+
 }  // namespace
+
+bool averaged_in_groups(const RecordedRun& run, const Row& row) {
+  if (!row.is_whole()) return false;
+  std::map<std::string, std::vector<const Digests*>> groups;
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const auto* is = row.by_rank[rank];
+    groups[averaging_group(run.ranks[rank], row.at.step, elements_in(*is))].push_back(is);
+  }
+  return !groups.contains("") && std::all_of(groups.begin(), groups.end(), [](const auto& group) {
+    return group.second.size() > 1 && all_hold_the_same(group.second);
+  });
+}
 
 bool takes_own_gradients(const RecordedRun& run) {
   bool any = false;

@@ -15,6 +15,10 @@ std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run);
 // True if the gradients of every update, of what no wrapper has, differ between the ranks.
 bool takes_own_gradients(const RecordedRun& run);
 
+// True if the ranks, of a row between updates, have in each group of some of them the same
+// parameters, which collectives of the group have averaged: hierarchical averages.
+bool averaged_in_groups(const RecordedRun& run, const Row& row);
+
 // Puts what the ranks have in the row in the place of what they had; the others keep theirs.
 void keep_latest(const Row& row, std::vector<const Digests*>& by_rank);
 

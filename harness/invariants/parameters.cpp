@@ -8,6 +8,7 @@
 #include "harness/invariants/own/own_parts.h"
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
+#include "harness/invariants/own/scaled_averages.h"
 #include "harness/invariants/taken_gradients.h"
 #include "harness/invariants/unwrapped.h"
 
@@ -103,6 +104,7 @@ class Replicas {
       sent_in_part_.insert(row.of);
       return;
     }
+    if (averaged_.contains(row.of) && averaged_in_groups(run_, row)) return;
     if (row.at.phase == "forward" && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
@@ -265,10 +267,15 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
+  if (auto scaled = scaled_average(run); scaled && judgement.findings.empty()) {
+    judgement.findings.push_back(std::move(scaled->finding));
+    judgement.at = scaled->at;
+  }
   add_untrained(run, judgement);
   judgement.remarks += own_tensors_in(run);
   judgement.remarks += own_trainings_in(run);
   judgement.remarks += loaded_at_other_steps(run);
+  judgement.remarks += changed_on_some_ranks_alone(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
   if (replicas.any_divided())
     return {.why_not =

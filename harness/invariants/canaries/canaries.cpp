@@ -192,6 +192,26 @@ const std::vector<Canary>& canaries() {
            rank.records.push_back({{1, "forward"}, digests("parameters", {{5, 1}, {5, 1}})});
            nth<Digests>(rank, 2, "parameters").values[0] = {6, 1};  // the update starts from them
          })},
+        {"parameters.are_the_same", "update_lost", each([](Rank& rank) {
+           nth<Digests>(rank, 0, "parameters").values[1].bits = 3;  // that no update keeps
+           for (int step = 0; step < kSteps; ++step) {
+             auto& updated = nth<Digests>(rank, step + 1, "parameters");
+             const auto sent = updated;
+             if (rank.number == 1) updated.values[1].bits = 70;
+             if (step + 1 < kSteps) rank.records.push_back({{step + 1, "forward"}, sent});
+           }
+         })},
+        {"parameters.are_the_same", "sum_not_average", each([](Rank& rank) {
+           for (int step = 0; step < kSteps; ++step) {
+             const auto of = uint64_t(10 * step + rank.number);
+             nth<Digests>(rank, step, "gradients").values[0].bits = of;
+             nth<Digests>(rank, step + 1, "parameters").values = {{of, 1}, {of, 1}};
+             const auto both = uint64_t(20 + step);
+             if (step + 1 < kSteps)
+               rank.records.push_back(
+                   {{step + 1, "forward"}, digests("parameters", {{both, 2}, {both, 2}})});
+           }
+         })},
         {"buffers.follow_rank_zero", "no_two_ranks_agree",
          first([](Rank& rank) { nth<Digests>(rank, 1, "buffers").values[0].bits = 99; })},
         {"values.stay_finite", "one_rank_not_finite", first([](Rank& rank) {

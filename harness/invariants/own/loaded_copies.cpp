@@ -1,6 +1,7 @@
 #include "harness/invariants/own/loaded_copies.h"
 
 #include "harness/base/text.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <map>
@@ -19,7 +20,41 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
   return loads;
 }
 
+// How many values the rank recorded of each copy that all ranks could have.
+std::map<std::string, size_t> values_of_copies(const Rank& rank) {
+  std::map<std::string, size_t> counts;
+  for (const auto& record : rank.records)
+    if (const auto* is = std::get_if<Digests>(&record.what);
+        is && is->list->role == "average" && is->list->of.starts_with("copy "))
+      ++counts[is->list->of];
+  return counts;
+}
+
 }  // namespace
+
+Findings changed_on_some_ranks_alone(const RecordedRun& run) {
+  constexpr size_t kValuesLeast = 3;  // of a rank that changes it
+  std::vector<std::map<std::string, size_t>> all;
+  for (const auto& rank : run.ranks) all.push_back(values_of_copies(rank));
+  for (const auto& [of, count] : all.front()) {
+    std::vector<int> changing, keeping;
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const auto found = all[rank].find(of);
+      if (found == all[rank].end()) break;
+      if (found->second >= kValuesLeast) changing.push_back(static_cast<int>(rank));
+      if (found->second == 1) keeping.push_back(static_cast<int>(rank));
+    }
+    if (changing.empty() || keeping.empty() || changing.size() + keeping.size() < all.size())
+      continue;
+    return {{"", "changed_on_some_ranks_alone", "the whole run",
+             of + ", is changed again and again on " + ranks_text(changing) +
+                 " alone, and stays on " + ranks_text(keeping) +
+                 " as it began: right for an average of weights with which those ranks alone "
+                 "evaluate. Where a loss uses it, as it does a teacher, ranks train on losses of "
+                 "their own: change it on all ranks"}};
+  }
+  return {};
+}
 
 Findings loaded_at_other_steps(const RecordedRun& run) {
   constexpr size_t kLoadsLeast = 2;

@@ -9,4 +9,8 @@ namespace lockstep::recorded {
 // sooner on one rank than on another, say.
 Findings loaded_at_other_steps(const RecordedRun& run);
 
+// A remark on a copy that all ranks made and that the program keeps changing on some of them
+// alone, as an average of weights that rank 0 keeps.
+Findings changed_on_some_ranks_alone(const RecordedRun& run);
+
 }  // namespace lockstep::recorded

@@ -97,9 +97,12 @@ std::optional<Finding> restarted(const RecordedRun& run) {
 std::string same_stream_text(const std::string& model, const std::string& generator,
                              size_t forwards, bool drops) {
   const std::string whose = is_of_pytorch(generator) ? "" : " of " + generator;
-  return (drops ? model + " has dropout, and before" : std::string("before")) + " each of " +
-         counted(forwards, "forward") + (drops ? "" : " of " + model) + " the random generators" +
-         whose + " of all ranks were in the same state" +
+  const auto when = model == "the program"
+                        ? "as each of " + counted(forwards, "backward") + " of the program began"
+                        : (drops ? model + " has dropout, and before" : std::string("before")) +
+                              " each of " + counted(forwards, "forward") +
+                              (drops ? "" : " of " + model);
+  return when + " the random generators" + whose + " of all ranks were in the same state" +
          (drops ? ": all ranks drop the same units"
                 : ", and random numbers are drawn between them, for noise or augmentation "
                   "say: all ranks draw the same ones");

@@ -2,8 +2,11 @@
 #include "harness/invariants/local_updates.h"
 
 #include "harness/invariants/canaries/right_run.h"
+#include "harness/invariants/own/scaled_averages.h"
 
 #include <gtest/gtest.h>
+
+#include <array>
 
 namespace lockstep::recorded {
 namespace {
@@ -41,6 +44,67 @@ TEST(LocalUpdates, WhoseOptimizerIsMadeAnewBeginWithAnAverageThatSomethingSent) 
       // Two folds that begin from one seed are equal too, and nothing averaged the first.
       EXPECT_EQ(averaged_between_updates(run).size(), sends && begins_equal ? 2u : 0u)
           << sends << begins_equal;
+    }
+}
+
+// Ranks that update on their own and hold the same before the next forward: each tensor as many
+// times what they had as `growths` say, behind each update.
+RecordedRun run_of_averages(const std::vector<std::array<double, 2>>& growths) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int step = 0; step < kSteps; ++step) {
+      const auto of = uint64_t(10 * step + rank.number);
+      nth<Digests>(rank, step, "gradients").values[0].bits = of;
+      nth<Digests>(rank, step + 1, "parameters").values = {{of, 1}, {of, 1}};
+    }
+    for (int step = 1; step < kSteps; ++step) {
+      const auto& growth = growths[size_t(step - 1) % growths.size()];
+      const auto both = uint64_t(100 + step);
+      rank.records.push_back(
+          {{step, "forward"}, digests("parameters", {{both, growth[0]}, {both, growth[1]}})});
+    }
+  }
+  return run;
+}
+
+std::string pattern_of(const std::vector<std::array<double, 2>>& growths) {
+  const auto found = scaled_average(run_of_averages(growths));
+  return found ? found->finding.pattern : "";
+}
+
+TEST(LocalUpdates, AreNotAveragedBySums) {
+  EXPECT_EQ(pattern_of({{2, 2}}), "sum_not_average");
+  EXPECT_EQ(pattern_of({{2.1, 1.7}}), "sum_not_average");
+  EXPECT_EQ(pattern_of({{0.5, 0.5}}), "divided_twice");
+  EXPECT_EQ(pattern_of({{1, 1}}), "");
+  EXPECT_EQ(pattern_of({{0.707, 0.707}}), "");    // of ranks that began independently
+  EXPECT_EQ(pattern_of({{2.6, 1}}), "");          // an outer optimizer moved one tensor far
+  EXPECT_EQ(pattern_of({{2, 2}, {1.1, 1}}), "");  // and not each time
+  EXPECT_EQ(pattern_of({{1.3, 1.3}}), "");
+  const auto run = run_of_averages({{2, 2}});
+  EXPECT_EQ(parameters_are_the_same(run).findings.at(0).where, "step 1, forward");
+  EXPECT_EQ(parameters_are_the_same(run_of_averages({{1, 1}})).findings.size(), 0u);
+}
+
+TEST(LocalUpdates, AreAveragedInGroupsWhoseRanksAllHoldTheSame) {
+  for (const bool agrees : {true, false})
+    for (const bool sends : {true, false}) {
+      auto run = right_run(4);
+      Row row{.at = {1, "forward"}, .of = "model 0"};
+      std::vector<Digests> held;
+      for (const auto& rank : run.ranks)
+        held.push_back(digests("parameters", {{uint64_t(rank.number / 2), 1}, {3, 1}}));
+      if (!agrees) held[3].values[1].bits = 4;
+      for (auto& rank : run.ranks) {
+        row.by_rank.push_back(&held[size_t(rank.number)]);
+        if (sends || rank.number != 1)
+          rank.history.events.push_back(
+              {{0, "update"},
+               Collective{.op = "allreduce",
+                          .group = rank.number < 2 ? "ranks 0,1" : "ranks 2,3",
+                          .elements = 4}});
+      }
+      EXPECT_EQ(averaged_in_groups(run, row), agrees && sends) << agrees << sends;
     }
 }
 

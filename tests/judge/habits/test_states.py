@@ -12,13 +12,14 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("frozen_norm", "kept", "averaged", "averaged_on_rank_zero", "loaded", "drops", "augmented", "not_augmented", "windows",
+CLEAN = ("frozen_norm", "kept", "averaged", "loaded", "drops", "augmented", "not_augmented", "windows",
          "order_of_numpy", "contrast", "taught_alike", "trained_later", "statistics_sent", "statistics_of_all")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "augmented_alike": ("random.streams_differ", "workers_seeded_alike"),
     "augmented_by_one_seed": ("random.streams_differ", "same_random_stream"),
     "averaged_from_own_weights": ("parameters.are_the_same", "began_unlike"),
+    "averaged_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks_alone"),
     "taught_by_own": ("parameters.are_the_same", "made_on_each_rank"),
     "statistics_of_own": ("buffers.follow_rank_zero", "statistics_of_own_part"),
     "contrast_without_gradient": ("collectives.have_one_order", "gathered_without_gradient"),

@@ -1,0 +1,115 @@
+#include "harness/invariants/own/scaled_averages.h"
+
+#include "harness/invariants/local_updates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lockstep::recorded {
+
+namespace {
+
+using Tensors = std::vector<TensorList::Entry>;
+using Held = std::vector<const Digests*>;  // by rank
+
+// By what a time between updates multiplied the parameters: as a whole, and the tensors that it
+// multiplied least and most.
+struct Growth {
+  double of_all, least, most;
+};
+
+std::optional<Growth> growth_of(const Digests& now, const Held& before) {
+  double all_now = 0, all_before = 0;
+  Growth growth{0, INFINITY, 0};
+  for (size_t tensor = 0; tensor < now.values.size(); ++tensor) {
+    double norm = 0;
+    for (const auto* is : before) norm += is->values[tensor].norm;
+    norm /= static_cast<double>(before.size());
+    if (!(norm > 0) || !std::isfinite(norm) || !std::isfinite(now.values[tensor].norm)) continue;
+    const double part = now.values[tensor].norm / norm;
+    growth.least = std::min(growth.least, part);
+    growth.most = std::max(growth.most, part);
+    all_now += std::pow(now.values[tensor].norm, 2);
+    all_before += norm * norm;
+  }
+  if (!(all_before > 0)) return {};
+  growth.of_all = std::sqrt(all_now / all_before);
+  return growth;
+}
+
+bool is_near(double value, double wanted) {
+  constexpr double kPart = 0.1;  // ranks have parted a little
+  return std::abs(value - wanted) <= kPart * wanted;
+}
+
+bool is_sum(const Growth& is, double world) {
+  constexpr double kLeast = 1.2;  // of every tensor
+  return is_near(is.of_all, world) && is.least > kLeast;
+}
+
+// Independent tensors have an average that is smaller than they are, by the root of their number.
+bool is_divided_twice(const Growth& is, double world) {
+  constexpr double kMost = 0.8;
+  return is_near(is.of_all, 1 / world) && is.most < kMost;
+}
+
+Held& held_of(std::vector<std::pair<Tensors, Held>>& all, const Tensors& tensors) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == tensors; });
+  return found != all.end() ? found->second : all.emplace_back(tensors, Held()).second;
+}
+
+// A time at which ranks that had other parameters each have the same ones by no update.
+struct Averaging {
+  std::string of;
+  Moment at;
+  Growth growth;
+};
+
+std::vector<Averaging> averagings_in(const RecordedRun& run) {
+  std::vector<Averaging> all;
+  if (averaged_between_updates(run).empty()) return all;
+  std::vector<std::pair<Tensors, Held>> last;  // by tensors: a new optimizer takes over its own
+  for (const auto& row : rows_of(run, "parameters")) {
+    if (!row.is_whole() || row.is_divided()) continue;
+    const auto& first = *row.by_rank.front();
+    auto& held = held_of(last, first.list->tensors);
+    const bool had_others = held.size() == run.ranks.size() && !all_hold_the_same(held);
+    if (had_others && row.at.phase != "update" && !difference_in(row, ""))
+      if (const auto growth = growth_of(first, held)) all.push_back({row.of, row.at, *growth});
+    keep_latest(row, held);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
+  const auto all = averagings_in(run);
+  if (all.empty()) return {};
+  const auto world = static_cast<double>(run.ranks.size());
+  const auto every = [&](auto is) {
+    return std::all_of(all.begin(), all.end(),
+                       [&](const Averaging& each) { return is(each.growth, world); });
+  };
+  const bool is_sums = every(is_sum);
+  if (!is_sums && !every(is_divided_twice)) return {};
+  const auto& first = all.front();
+  const auto place = "step " + std::to_string(first.at.step) + ", " + first.at.phase;
+  return ScaledAverage{
+      {"",
+       is_sums ? "sum_not_average" : "divided_twice",
+       place,
+       "parameters of " + first.of + " that the program makes the same between updates are " +
+           (is_sums ? std::to_string(run.ranks.size()) + " times what the ranks had"
+                    : "1/" + std::to_string(run.ranks.size()) + " of what the ranks had") +
+           ", each time: no average of it",
+       {Cause{is_sums ? "an all-reduce of parameters whose result is not divided by the number of "
+                        "ranks, or weights of the ranks that do not add up to one"
+                      : "an average that is divided once more, or weights of the ranks that do not "
+                        "add up to one"}}},
+      first.at};
+}
+
+}  // namespace lockstep::recorded
