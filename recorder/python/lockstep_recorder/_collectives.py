@@ -69,7 +69,9 @@ class Collectives:
         is_in_graph = runs_in_function()
         self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {},
                          **{"graph": True} if is_in_graph else {})
-        done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", sum(t.numel() for t in tensors),
+        elements = sum(t.numel() for t in tensors)
+        self.record.by_hand.count(op, elements)
+        done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", elements,
                           root if type(root) is int else -1)
         result, error = yield
         if error is not None:

@@ -142,6 +142,7 @@ class Gradients:
                 self.average(name, gradients)
 
     def begin_backward(self, losses):
+        self.record.by_hand.begin_backward(losses)
         self.average_before_backward()
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()

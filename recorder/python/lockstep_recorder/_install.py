@@ -120,6 +120,7 @@ def install():
     put(iterator, "_next_index", loaders("draw"), "draw")
     put(iterator, "__next__", loaders("hand"), "batch")
     put(torch.utils.data.DistributedSampler, "__iter__", loaders("deal"), "sampler")
+    put(torch.optim.Optimizer, "add_param_group", part("by_hand", "give"), "parameters of an optimizer")
     put(torch.distributed.Work, "wait", part("collectives", "wait"), "wait")
     for name in LOOKS:
         if hasattr(torch.distributed.Work, name):
@@ -166,6 +167,7 @@ def install():
             put_function([sys.modules[package]], name, training("shard"), "construction")
     meshes = [sys.modules[name] for name in ("torch.distributed.device_mesh",) if name in sys.modules]
     put_function([distributed, torch.distributed, *meshes], "init_process_group", part("collectives", "made"), "process group")
+    put_function([distributed, torch.distributed], "destroy_process_group", part("by_hand", "leave_group"), "end of a process group")
     put_function([distributed, torch.distributed], "batch_isend_irecv", part("collectives", "exchange"), "exchange")
     for name, (tensor, op) in COLLECTIVES.items():
         if hasattr(distributed, name):

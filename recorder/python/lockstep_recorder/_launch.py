@@ -143,6 +143,9 @@ def ended():
         record_exception(error)
     elif code not in (None, 0, False):
         _state.recorder.history.end("exited", str(code))
+    else:
+        from ._hooks import quietly
+        quietly("the end", _state.recorder.by_hand.record_end)
     _state.recorder.history.end("returned")
 
 

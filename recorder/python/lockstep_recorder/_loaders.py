@@ -6,6 +6,7 @@ import weakref
 
 import torch
 
+from ._digests import plain_tensor
 from ._history import OBSERVATION
 from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, \
     prints_of_rows, subset_in
@@ -19,13 +20,25 @@ PARTS_MOST = 8  # Forwards of a model that take parts of batches.
 IDLE = 16  # Updates without a batch of a loader after which the program is taken to cut its batches itself.
 
 
+def unpadded(tensor):
+    """A sequence of whole numbers without the zeros, and the labels that losses ignore, by which a batch makes it as long as others."""
+    if tensor.dim() != 1 or tensor.dtype not in (torch.int64, torch.int32) or tensor.layout != torch.strided:
+        return tensor
+    used = ((tensor != 0) & (tensor != -100)).nonzero()
+    return tensor[used[0, 0]:used[-1, 0] + 1] if len(used) else tensor[:0]
+
+
+def sample_in(tensors, number):
+    return print_of([unpadded(plain_tensor(t)[number]) for t in tensors])
+
+
 def rows_of(tensors):
     """How many samples a batch has, and prints of the first of them. None where its tensors are not of as many."""
     counts = {t.shape[0] if t.dim() else 0 for t in tensors}
     if len(counts) != 1 or counts == {0}:
         return None
     count, = counts
-    return [count, *(print_of([t[number] for t in tensors]) for number in range(min(count, ROWS_MOST)))]
+    return [count, *(sample_in(tensors, number) for number in range(min(count, ROWS_MOST)))]
 
 
 def repeats_of(sampler):
@@ -140,7 +153,7 @@ class Loaders:
             self.elements = max((t.numel() for t in tensors), default=0)
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
-                             row=[indices[0], print_of([t[0] for t in tensors])] if is_rowed else None,
+                             row=[indices[0], sample_in(tensors, 0)] if is_rowed else None,
                              rows=rows_of(tensors) if is_at.has_own_samples else None)
 
     def take(self, model, inputs):

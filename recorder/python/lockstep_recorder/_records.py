@@ -7,6 +7,7 @@ import types
 
 import torch
 
+from ._by_hand import ByHand
 from ._collectives import Collectives
 from ._digests import bytes_of, digests_of, dtype_name, plain_tensor, sample_of
 from ._gradients import Gradients
@@ -31,7 +32,7 @@ class Recorder:
         self.generator = torch.Generator().manual_seed(perturbed) if perturbed else None
         self.lists, self.omitted, self.exit_code = {}, set(), None
         self.gradients, self.collectives = Gradients(self), Collectives(self)
-        self.loaders, self.training = Loaders(self), Training(self)
+        self.loaders, self.training, self.by_hand = Loaders(self), Training(self), ByHand(self)
         self.is_known_to_dynamo, self.backwards = False, types.SimpleNamespace()  # How deep it is in one.
 
     def is_on(self):

@@ -159,6 +159,7 @@ class Training(Passes):
             return
         self.record.gradients.end_update(optimizer)
         self.record.loaders.updates_since += 1
+        self.record.by_hand.summed = 0
         self.forget_lists()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = parameters_of(optimizer)

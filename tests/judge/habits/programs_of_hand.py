@@ -1,0 +1,169 @@
+"""Programs without a wrapper that update, or average, by hand. Right ones and ones with a mistake, all recorded.
+
+usage: programs_of_hand.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import copy
+import random
+import sys
+
+from programs_of_averages import sgd
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, rows, runs, update
+from programs_of_ways import average_by_hand
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+from forked_ranks import record_programs
+
+
+def update_by_hand(rank, name):
+    """No optimizer: the program subtracts a part of each gradient."""
+    model = layers()
+    if name == "subtracts_from_own_weights":
+        nn.init.normal_(model[0].weight, std=1 + rank)
+    for x, y in batches():
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        if name != "subtracts_own_gradients":
+            average_by_hand(model)
+        for p in model.parameters() if name != "subtracts_nothing" else ():
+            if name == "subtracts_in_data":
+                p.data.sub_(0.1 * p.grad.data)
+            else:
+                with torch.no_grad():
+                    p -= 0.1 * p.grad
+
+
+def update_plain_tensors(rank, name):
+    weight = torch.zeros(WIDTH, requires_grad=True)
+    for x, y in batches():
+        mse_loss(x @ weight, y.float()).backward()
+        with torch.no_grad():
+            dist.all_reduce(weight.grad)
+            weight -= 0.05 * weight.grad
+            weight.grad.zero_()
+
+
+def fool_by_hand(rank, name):
+    """The program moves inputs, which are no parameters, before the first update of its optimizer."""
+    model = layers()
+    optimizer = sgd(model)
+    for x, y in batches():
+        moved = torch.zeros_like(x, requires_grad=True)
+        for _ in range(2):
+            cross_entropy(model(x + moved), y).backward()
+            moved.data.add_(0.01 * moved.grad.sign())
+        update(model, optimizer, x + moved.detach(), y, lambda: average_by_hand(model))
+
+
+def average_at_the_end(rank, name):
+    """Each rank trains alone, and the models are averaged once."""
+    model, world = layers(), dist.get_world_size()
+    optimizer = sgd(model)
+    for x, y in batches():
+        update(model, optimizer, x, y)
+    if name == "vector_at_the_end":
+        flat = nn.utils.parameters_to_vector(model.parameters()).detach()
+        dist.all_reduce(flat)
+        nn.utils.vector_to_parameters(flat / world, model.parameters())
+    for number, p in enumerate(model.parameters() if name != "vector_at_the_end" else ()):
+        if name != "parts_at_the_end" or number:
+            dist.all_reduce(p.data)
+            p.data /= 1 if name == "sum_at_the_end" else world + (rank if name == "unlike_at_the_end" else 0)
+    dist.destroy_process_group()
+
+
+def average_now_and_then(rank, name):
+    """Local SGD."""
+    model, world = layers(), dist.get_world_size()
+    optimizer = sgd(model)
+    for number, (x, y) in enumerate(batches()):
+        update(model, optimizer, x, y)
+        for p in model.parameters() if number % 3 == 2 else ():
+            dist.all_reduce(p.data)
+            p.data /= {"summed": 1, "divided_twice": world * world}.get(name, world)
+
+
+def average_in_groups(rank, name):
+    """Pairs average often, and all ranks more seldom."""
+    model = layers()
+    optimizer = sgd(model)
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    for number, (x, y) in enumerate(batches(epochs=4)):
+        update(model, optimizer, x, y)
+        is_of_all = number % 4 == 3 and name != "pairs_alone"
+        for part, p in enumerate(model.parameters() if number % 2 else ()):
+            if is_of_all or name != "pairs_in_part" or part or rank < 2:
+                dist.all_reduce(p.data, group=None if is_of_all else pairs[rank // 2])
+                p.data /= 4 if is_of_all else 2
+
+
+def drop_by_hand(rank, name):
+    net = layers()
+    model = nn.Sequential(net, nn.Dropout(0.5), nn.Linear(CLASSES, CLASSES))
+    optimizer = sgd(model)
+    torch.manual_seed(rank if name == "drops_by_hand" else 0)
+    for x, y in batches():
+        update(model, optimizer, x, y, lambda: average_by_hand(model))
+
+
+def follow_on_rank_zero(rank, name):
+    """A teacher that learns from the student, on rank 0 alone."""
+    net = layers()
+    teacher, ddp = copy.deepcopy(net).requires_grad_(False), DistributedDataParallel(net)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        optimizer.zero_grad()
+        output = ddp(x)
+        (cross_entropy(output, y) + mse_loss(output, teacher(x))).backward()
+        optimizer.step()
+        for old, new in zip(teacher.parameters(), net.parameters()) if name == "teacher_of_all" or rank == 0 else ():
+            old.data.lerp_(new.data, 0.1)
+
+
+def cut_columns(rank, name):
+    """Parts that do not lie in one piece, of an order of each rank's own."""
+    ddp, (x, y) = DistributedDataParallel(layers()), rows().tensors
+    optimizer = sgd(ddp)
+    for epoch in range(2):
+        draw = torch.Generator().manual_seed(10 * epoch + (rank if name == "strides_of_own_orders" else 0))
+        for chosen in torch.randperm(len(x), generator=draw).split(4 * BATCH):
+            update(ddp, optimizer, x[chosen][rank::2], y[chosen][rank::2])
+
+
+def draw_texts(rank, name):
+    """Each batch pads its texts to the longest. The program draws lists of texts, which each rank may draw for itself."""
+    draw = random.Random(1)
+    of_all = [[draw.randrange(1, 30) for _ in range(draw.randrange(3, 12))] for _ in range(64)]
+    net = nn.Sequential(nn.Embedding(30, WIDTH, padding_idx=0), nn.AdaptiveAvgPool2d((1, WIDTH)), nn.Flatten(), nn.Linear(WIDTH, CLASSES))
+    ddp, own = DistributedDataParallel(net), random.Random(rank if "own" in name else 0)
+    optimizer = sgd(ddp)
+
+    def padded(texts):
+        longest = max(map(len, texts))
+        return torch.tensor([text + [0] * (longest - len(text)) for text in texts]), torch.tensor([len(text) % CLASSES for text in texts])
+    for epoch in range(2):
+        listed = own.sample(of_all, 64)
+        if "parts" in name:
+            listed = listed[rank::2]
+        sampler = None if "parts" in name else DistributedSampler(listed, seed=epoch)
+        for x, y in DataLoader(listed, BATCH, shuffle=sampler is None, sampler=sampler, collate_fn=padded):
+            update(ddp, optimizer, x, y)
+
+
+PROGRAMS = {update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gradients", "subtracts_from_own_weights", "subtracts_nothing"),
+            update_plain_tensors: ("plain_tensors",), fool_by_hand: ("fooled_by_hand",),
+            average_at_the_end: ("at_the_end", "vector_at_the_end", "sum_at_the_end", "parts_at_the_end", "unlike_at_the_end"),
+            average_now_and_then: ("now_and_then", "summed", "divided_twice"),
+            average_in_groups: ("pairs", "pairs_alone", "pairs_in_part"), drop_by_hand: ("drops_by_hand", "drops_alike_by_hand"),
+            follow_on_rank_zero: ("teacher_of_all", "teacher_of_rank_zero_alone"),
+            draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
+            cut_columns: ("strides", "strides_of_own_orders")}
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

@@ -1,0 +1,60 @@
+"""Programs without a wrapper that update, or average, by hand: right ones are clean, and each mistake is caught and named.
+
+usage: test_hand.py LOCKSTEP
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from programs_case import Programs
+from recorded_case import RecordedCase, main
+
+CLEAN = ("fooled_by_hand", "drops_by_hand", "teacher_of_all", "strides", "parts_of_texts", "texts")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {
+    "subtracts": ("run.is_recorded_whole", "updates_by_itself"),
+    "subtracts_in_data": ("run.is_recorded_whole", "updates_by_itself"),
+    "at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
+    "vector_at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
+    "now_and_then": ("parameters.are_the_same", "averaged_between_updates"),
+    "drops_alike_by_hand": ("random.streams_differ", "same_random_stream"),
+    "teacher_of_rank_zero_alone": ("parameters.are_the_same", "changed_on_some_ranks_alone"),
+}
+# Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
+MISTAKES = {
+    "subtracts_own_gradients": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer: 6 of 6 tensors differ"),
+    "subtracts_from_own_weights": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "subtracts_nothing": ("run.is_recorded_whole", "vacuous"),
+    "sum_at_the_end": ("parameters.are_the_same", "sum_not_average", "are 2 times what the ranks had"),
+    "parts_at_the_end": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "unlike_at_the_end": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "summed": ("parameters.are_the_same", "sum_not_average", "are 2 times what the ranks had"),
+    "divided_twice": ("parameters.are_the_same", "divided_twice", "are 1/2 of what the ranks had"),
+    "parts_of_own_texts": ("data.is_partitioned", "shared_samples"),
+    "own_texts": ("data.is_one_dataset", "other_content"),
+    "strides_of_own_orders": ("data.is_partitioned", "shared_inputs"),
+}
+
+
+class Hand(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+    FILE = "programs_of_hand.py"
+    FURTHER = "plain_tensors:2", "pairs:4", "pairs_alone:4", "pairs_in_part:4"
+
+    def test_tensors_that_are_no_parameters_are_not_known(self):
+        result, _ = self.judge("plain_tensors-2", statuses=(3,))
+        self.assertIn("make them nn.Parameter", result.stdout)
+
+    def test_averages_within_groups_lead_to_averages_of_all(self):
+        _, results = self.judge("pairs-4", statuses=(0,))
+        self.assertEqual(results["parameters.are_the_same"]["remarks"][0]["pattern"], "averaged_between_updates")
+        result, _ = self.judge("pairs_alone-4", statuses=(77,))
+        self.assertIn("as elastic averaging and gossip do", result.stdout)
+        _, results = self.judge("pairs_in_part-4", statuses=(1,))
+        self.assertEqual(results["parameters.are_the_same"]["findings"][0]["pattern"], "ranks_in_groups")
+
+
+if __name__ == "__main__":
+    main()
