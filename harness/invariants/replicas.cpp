@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/settings.h"
+#include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/own/own_buffers.h"
 #include "harness/invariants/own/populations.h"
@@ -177,7 +178,7 @@ std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
 
 Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (trains_a_population(run)) return {.why_not = not_data_parallel(run)};
+  if (trains_a_population(run) || updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
   const auto rows = optimizer_rows(run);
   Judgement judgement;
   size_t compared = 0;

@@ -3,6 +3,7 @@
 #include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/own/local_rounds.h"
+#include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/passes.h"
 #include "harness/verdict/ladders.h"
@@ -135,6 +136,7 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   if (updates_centrally(run))
     return {.why_not =
                 "not judged: one rank alone updates, and sends its parameters to the others"};
+  if (updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update"),
                       .remarks = local_rounds_in(run)};
   if (auto found = first_other_deed(run)) {

@@ -179,13 +179,35 @@ int64_t elements_trained(const Rank& rank) {
   return most;
 }
 
+// True if the rank may average parameters in rounds of its own updates.
+bool may_average_rounds(const Rank& rank) {
+  return !wraps_a_model(rank) && rank.joins.empty() &&
+         2 * elements_averaged(rank) >= elements_trained(rank);
+}
+
 }  // namespace
+
+bool updates_in_turns(const RecordedRun& run) {
+  if (!std::all_of(run.ranks.begin(), run.ranks.end(), may_average_rounds)) return false;
+  const auto ends = ends_of_rounds(run);
+  if (!ends || !takes_own_gradients(run)) return false;
+  std::set<size_t> idle, active;
+  for (size_t number = 0; number < ends->front().size(); ++number) {
+    std::set<size_t> idle_here, active_here;
+    for (size_t rank = 0; rank < ends->size(); ++rank) {
+      const int before = number == 0 ? 0 : (*ends)[rank][number - 1];
+      ((*ends)[rank][number] == before ? idle_here : active_here).insert(rank);
+    }
+    active.insert(active_here.begin(), active_here.end());
+    if (!active_here.empty()) idle.insert(idle_here.begin(), idle_here.end());
+  }
+  return std::count_if(idle.begin(), idle.end(),
+                       [&](size_t rank) { return active.contains(rank); }) > 1;
+}
 
 std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
-    if (wraps_a_model(rank) || !rank.joins.empty() || updates_of(rank) == 0 ||
-        2 * elements_averaged(rank) < elements_trained(rank))
-      return {};
+    if (!may_average_rounds(rank) || updates_of(rank) == 0) return {};
   const auto ends = ends_of_rounds(run);
   if (!ends || ends->front().empty()) return {};
   const auto rounds = rounds_of(*ends);

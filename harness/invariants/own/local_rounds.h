@@ -13,6 +13,10 @@ namespace lockstep::recorded {
 // average.
 std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run);
 
+// True if no model is wrapped, and two ranks or more make no updates in some rounds, in which
+// others do, and updates from gradients of their own in others: clients that take part in turns.
+bool updates_in_turns(const RecordedRun& run);
+
 // A remark where updates were left out.
 Findings local_rounds_in(const RecordedRun& run);
 

@@ -1,6 +1,7 @@
 #include "harness/invariants/own/not_data_parallel.h"
 
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/own/own_parts.h"
 #include "harness/invariants/own/populations.h"
 #include "harness/invariants/unwrapped.h"
@@ -25,6 +26,9 @@ constexpr const char* kTrainsInParts =
 constexpr const char* kMixes =
     "not judged: the ranks train parameters of their own, and exchanges between updates mix them "
     "without making them equal, as elastic averaging and gossip do";
+constexpr const char* kInTurns =
+    "not judged: in rounds between collectives of all ranks some ranks make no updates, as clients "
+    "of federated averaging that take part in turns: steps of the ranks are not of one round";
 constexpr const char* kPopulation =
     "not judged: each rank trains a model of its own, and models of several ranks take the places "
     "of others, as in population-based training";
@@ -138,6 +142,7 @@ const char* not_data_parallel(const RecordedRun& run) {
     return nullptr;
   if (trains_in_stages(run)) return kTrainsInStages;
   if (trains_in_parts(run)) return kTrainsInParts;
+  if (updates_in_turns(run)) return kInTurns;
   if (trains_a_population(run)) return kPopulation;
   if (updates_own_parts(run)) return kOwnParts;
   if (holds_of_all(run, exchanges_parameters) && takes_own_gradients(run) &&

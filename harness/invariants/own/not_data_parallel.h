@@ -9,8 +9,8 @@ namespace lockstep::recorded {
 // with parameters of their own, send tensors to one another as stages of a pipeline do; or
 // their losses pass through collectives of what they compute from the same batches, as parts of
 // divided layers do; or they train parameters of their own and mix them by exchanges that never
-// make them equal, as elastic averaging and gossip do; or they train a population; or each updates
-// a part of a model that no recorder knows, and sends it.
+// make them equal, as elastic averaging and gossip do; or they update in turns, or train a
+// population; or each updates a part of a model that no recorder knows, and sends it.
 const char* not_data_parallel(const RecordedRun& run);
 
 // True in the second case: the ranks then take the same batches.

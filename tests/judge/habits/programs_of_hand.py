@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from forked_ranks import record_programs
 
@@ -103,6 +103,19 @@ def average_in_groups(rank, name):
                 p.data /= 4 if is_of_all else 2
 
 
+def take_part_in_turns(rank, name):
+    """Federated averaging with two of four clients in a round."""
+    model, own, world = layers(), Subset(rows(), range(rank, 64, dist.get_world_size())), dist.get_world_size()
+    for number in range(6):
+        chosen = {(number + each) % world for each in range(2)} if name != "lazy_rank" else {0, 1, 2} | ({3} if number < 5 else set())
+        optimizer = sgd(model, 0.1 / (1 + number))
+        for x, y in DataLoader(own, BATCH, shuffle=True) if rank in chosen else ():
+            update(model, optimizer, x, y)
+        for p in model.parameters():
+            p.data *= 1 / len(chosen) if rank in chosen else 0
+            dist.all_reduce(p.data)
+
+
 def drop_by_hand(rank, name):
     net = layers()
     model = nn.Sequential(net, nn.Dropout(0.5), nn.Linear(CLASSES, CLASSES))
@@ -160,7 +173,8 @@ PROGRAMS = {update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gr
             update_plain_tensors: ("plain_tensors",), fool_by_hand: ("fooled_by_hand",),
             average_at_the_end: ("at_the_end", "vector_at_the_end", "sum_at_the_end", "parts_at_the_end", "unlike_at_the_end"),
             average_now_and_then: ("now_and_then", "summed", "divided_twice"),
-            average_in_groups: ("pairs", "pairs_alone", "pairs_in_part"), drop_by_hand: ("drops_by_hand", "drops_alike_by_hand"),
+            average_in_groups: ("pairs", "pairs_alone", "pairs_in_part"), take_part_in_turns: ("in_turns", "lazy_rank"),
+            drop_by_hand: ("drops_by_hand", "drops_alike_by_hand"),
             follow_on_rank_zero: ("teacher_of_all", "teacher_of_rank_zero_alone"),
             draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
             cut_columns: ("strides", "strides_of_own_orders")}

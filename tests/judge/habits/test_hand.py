@@ -41,11 +41,16 @@ MISTAKES = {
 class Hand(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
     FILE = "programs_of_hand.py"
-    FURTHER = "plain_tensors:2", "pairs:4", "pairs_alone:4", "pairs_in_part:4"
+    FURTHER = "plain_tensors:2", "pairs:4", "pairs_alone:4", "pairs_in_part:4", "in_turns:4", "lazy_rank:4"
 
     def test_tensors_that_are_no_parameters_are_not_known(self):
         result, _ = self.judge("plain_tensors-2", statuses=(3,))
         self.assertIn("make them nn.Parameter", result.stdout)
+
+    def test_clients_that_take_part_in_turns_are_not_judged(self):
+        result, _ = self.judge("in_turns-4", statuses=(77,))
+        self.assertIn("clients of federated averaging that take part in turns", result.stdout)
+        self.judge("lazy_rank-4", statuses=(1,))
 
     def test_averages_within_groups_lead_to_averages_of_all(self):
         _, results = self.judge("pairs-4", statuses=(0,))
