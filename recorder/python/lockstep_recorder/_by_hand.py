@@ -43,7 +43,7 @@ class ByHand:
 
     def begin_backward(self, losses):
         training = self.record.training
-        if any(True for _ in training.live_models()):
+        if training.sharded or any(True for _ in training.live_models()):  # Gathered parameters are freed behind a backward.
             return
         if not training.updates:
             self.look(losses)
