@@ -261,7 +261,7 @@ TEST(LocalRounds, AreRemarkedWhereUpdatesWereLeftOutAndNowhereElse) {
   run.ranks[1].records.push_back(
       {{0, "loop"}, Fact{"local rounds", {{"left_out", 3}, {"most", 5}}}});
   ASSERT_EQ(first_pattern(local_rounds_in(run)), "unlike_rounds");
-  const auto& text = local_rounds_in(run).front().diagnosis;
+  const auto text = local_rounds_in(run).front().diagnosis;
   EXPECT_NE(text.find("without the 3 updates that are left out"), std::string::npos) << text;
 }
 
