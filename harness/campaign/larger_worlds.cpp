@@ -15,11 +15,9 @@ bool contradict(Finding& finding, const Verdict& there, int ranks) {
   if (there.findings.empty()) return false;
   const auto& other = there.findings.front();
   if (other.rule != finding.rule || other.pattern == finding.pattern) return false;
-  const size_t named = finding.diagnosis.find(": ");
-  const bool is_of_one_row = named != std::string::npos &&
-                             other.diagnosis.starts_with(finding.diagnosis.substr(0, named + 2));
-  finding.diagnosis += "; with " + std::to_string(ranks) +
-                       " ranks: " + other.diagnosis.substr(is_of_one_row ? named + 2 : 0);
+  const bool is_of_one_row = finding.where.record == other.where.record;
+  finding.diagnosis += "; with " + std::to_string(ranks) + " ranks: " +
+                       (is_of_one_row ? without_record(other) : other.diagnosis);
   finding.pattern.clear();
   finding.cause.clear();
   finding.specificity = Specificity::which_ranks;

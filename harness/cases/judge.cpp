@@ -214,13 +214,18 @@ std::string last_record(const RankHistory& rank) {
   return "it recorded nothing";
 }
 
+// The first rank that did not return; -1: all did.
+int rank_that_did_not_return(const History& history) {
+  for (int rank = 0; rank < history.size(); ++rank)
+    if (history.ranks()[static_cast<size_t>(rank)].ending.kind != Ending::Kind::returned)
+      return rank;
+  return -1;
+}
+
 // `what` is missing in the record of `rank`, while others have it; -1: no rank has it, and a rank
 // that did not return explains that. How a rank ended comes first.
 Verdict not_recorded(const History& history, int rank, const std::string& what) {
-  for (int other = 0; rank < 0 && other < history.size(); ++other)
-    if (history.ranks()[static_cast<size_t>(other)].ending.kind != Ending::Kind::returned)
-      rank = other;
-  if (rank < 0 && what.starts_with("no rank recorded an observation")) return vacuous(what);
+  if (rank < 0) rank = rank_that_did_not_return(history);
   if (rank < 0)
     return {Verdict::Kind::fail,
             {{"Every rank must record what the case is judged on", "recorded_less", "",
@@ -266,8 +271,10 @@ std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
       observed = observed || std::holds_alternative<Observation>(event.what);
     if (!observed) silent.push_back(rank);
   }
-  if (static_cast<int>(silent.size()) == history.size())
-    return not_recorded(history, -1, "no rank recorded an observation");
+  if (static_cast<int>(silent.size()) == history.size()) {
+    const std::string what = "no rank recorded an observation";
+    return rank_that_did_not_return(history) < 0 ? vacuous(what) : not_recorded(history, -1, what);
+  }
   if (!silent.empty())
     return not_recorded(history, silent.front(), ranks_text(silent) + " recorded no observation");
   return {};

@@ -4,7 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/data/uneven_batches.h"
-#include "harness/invariants/rows.h"
+#include "harness/invariants/own/updates_by_hand.h"
 #include "harness/verdict/trace.h"
 #include "harness/verdict/usual_cause.h"
 
@@ -138,22 +138,13 @@ std::string changed_buffers(const Rank& rank) {
   return "a model broadcasts its buffers";
 }
 
-// True if a rank recorded parameters that changed by no update.
-bool updates_by_itself(const RecordedRun& run) {
-  const auto all = rows_of(run, "parameters");
-  return std::any_of(all.begin(), all.end(), [](auto& is) { return is.at.phase == "forward"; });
-}
-
 // Why a run may have no optimizer's update; empty if it should have one.
 std::string why_no_update(const RecordedRun& run) {
+  if (const auto why = why_not_by_hand(run); !why.empty()) return why;
   bool any_backward = false;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       any_backward = any_backward || record.at.phase == "backward";
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "changed by hand")
-        return "the program changes tensors itself that are no parameters of a module: make them "
-               "nn.Parameter, and they are compared";
       if (const auto* model = model_in(record); model && model->text("wrapper") == "watched")
         return "updates are those of PyTorch's optimizers, not what a program changes itself";
     }
@@ -273,7 +264,7 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
       judgement.findings.push_back({"", "trains_alone", rank_text(rank), text});
   size_t updates = 0;
   for (const auto& rank : run.ranks) updates += updates_of(rank);
-  if (updates == 0 && updates_by_itself(run))
+  if (updates == 0 && updates_by_itself(run) && why_not_by_hand(run).empty())
     judgement.remarks.push_back(
         {"", "updates_by_itself", "",
          "no optimizer made an update: the program changes its parameters itself, which are "

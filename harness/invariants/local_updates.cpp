@@ -92,6 +92,30 @@ bool averaged_in_groups(const RecordedRun& run, const Row& row) {
   });
 }
 
+namespace {
+
+bool is_the_same(const Row& row, const std::string& of) {
+  return row.of == of && row.at.phase != "update" && row.is_whole() && !difference_in(row, "");
+}
+
+}  // namespace
+
+bool is_the_same_later(const std::vector<Row>& rows, size_t at) {
+  return std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(at) + 1, rows.end(),
+                     [&](const Row& row) { return is_the_same(row, rows[at].of); });
+}
+
+bool is_averaged_soon(const std::vector<Row>& rows, size_t at) {
+  if (is_the_same_later(rows, at)) return true;
+  int last = 0, apart = 0;
+  for (size_t other = 0; other < at; ++other) {
+    if (!is_the_same(rows[other], rows[at].of)) continue;
+    apart = std::max(apart, rows[other].at.step - last);
+    last = rows[other].at.step;
+  }
+  return rows[at].at.step - last <= apart;
+}
+
 bool takes_own_gradients(const RecordedRun& run) {
   bool any = false;
   for (const auto& row : rows_of(run, "gradients")) {

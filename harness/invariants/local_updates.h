@@ -19,6 +19,13 @@ bool takes_own_gradients(const RecordedRun& run);
 // parameters, which collectives of the group have averaged: hierarchical averages.
 bool averaged_in_groups(const RecordedRun& run, const Row& row);
 
+// True if all ranks have the same in a later row of the same parameters, by no update.
+bool is_the_same_later(const std::vector<Row>& rows, size_t at);
+
+// The same, or they had it within as many steps as they were apart at most before: what follows the
+// last average of all is no longer than a time between two.
+bool is_averaged_soon(const std::vector<Row>& rows, size_t at);
+
 // Puts what the ranks have in the row in the place of what they had; the others keep theirs.
 void keep_latest(const Row& row, std::vector<const Digests*>& by_rank);
 

@@ -104,7 +104,9 @@ class Replicas {
       sent_in_part_.insert(row.of);
       return;
     }
-    if (averaged_.contains(row.of) && averaged_in_groups(run_, row)) return;
+    if (averaged_.contains(row.of) && is_averaged_soon(rows_, at) && averaged_in_groups(run_, row))
+      return;
+    if (changes_itself(at, judgement) || is_of_one_rank_at_the_end(at)) return;
     if (row.at.phase == "forward" && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
@@ -115,7 +117,7 @@ class Replicas {
     }
     if (row.of.starts_with("copy ")) {
       if (finding->pattern == "other_shape") return;  // the ranks have models of their own
-      if (const auto kind = made_by_each(row.of)) {
+      if (const auto kind = made_by_each(run_, row.of)) {
         if (!kind->empty() && began_unlike_.insert(row.of).second)
           judgement.remarks.push_back(
               remark("made_on_each_rank", row,
@@ -151,19 +153,24 @@ class Replicas {
     judgement.findings.push_back(std::move(*finding));
   }
 
-  // The type of a model that no rank copied or loaded values into; empty where one trains it later.
-  std::optional<std::string> made_by_each(const std::string& of) const {
-    std::optional<std::string> kind;
-    bool is_trained = false;
-    for (const auto& rank : run_.ranks)
-      for (const auto& record : rank.records) {
-        const auto* fact = std::get_if<Fact>(&record.what);
-        if (!fact || fact->name != of) continue;
-        if (fact->truth("loaded")) return {};
-        is_trained = is_trained || fact->truth("trained");
-        if (fact->values.contains("kind")) kind = fact->text("kind");
-      }
-    return is_trained ? std::string() : kind;
+  // True if the program updates these itself, and makes them the same later, as local SGD does.
+  bool changes_itself(size_t at, Judgement& judgement) {
+    const auto& row = rows_[at];
+    if (row.of != "no optimizer") return false;
+    const bool is_put_right = is_the_same_later(rows_, at);
+    if (is_put_right && put_right_.insert(row.of).second)
+      judgement.remarks.push_back(
+          remark("averaged_between_updates", row,
+                 " differ between the ranks after updates of the program, and are the same later, "
+                 "as in local SGD: not compared in between"));
+    return is_put_right;
+  }
+
+  // True if ranks alone changed parameters behind the last update, to save or export them say.
+  bool is_of_one_rank_at_the_end(size_t at) const {
+    const auto& row = rows_[at];
+    return is_last(at) && row.at.phase == "forward" && row.of.starts_with("optimizer ") &&
+           (!row.is_whole() || averaged_.contains(row.of));
   }
 
   // The row with the last record of each rank that has none there; nothing where one did not come

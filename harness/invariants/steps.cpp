@@ -111,12 +111,12 @@ Details left_behind(const Rank& stopped, const Rank& waiting) {
   const auto of_stopped = used_by(stopped), of_waiting = used_by(waiting);
   if (of_stopped.batches == 0 || of_stopped.batches != of_waiting.batches || of_stopped.any_cut)
     return {};
-  if (of_stopped.backwards < of_stopped.batches)
+  if (of_stopped.backwards < of_stopped.batches && of_stopped.backwards < of_waiting.backwards)
     return {Cause{rank_text(stopped) + " got " + counted(of_stopped.batches, "batch", "batches") +
                   " and made " + counted(of_stopped.backwards, "backward") +
                   ": it leaves out batches by a condition that differs by rank, such as a loss "
                   "that is not finite: decide on all ranks alike"}};
-  const bool is_beside_training = of_waiting.backwards == of_waiting.batches;
+  const bool is_beside_training = of_waiting.backwards == of_stopped.backwards;
   const auto issued = ops_in_the_world(waiting);
   const auto missing = ops_in_the_world(stopped).size();
   if (is_beside_training && missing < issued.size() && issued[missing] == "ddp_buffers")

@@ -19,6 +19,13 @@ Findings& operator+=(Findings& all, Findings more) {
   return all;
 }
 
+std::string without_record(const Finding& finding) {
+  const auto name = finding.where.record + ": ";
+  return finding.where.record.empty() || !finding.diagnosis.starts_with(name)
+             ? finding.diagnosis
+             : finding.diagnosis.substr(name.size());
+}
+
 bool keep_first_line(Finding& finding) {
   auto lines = split(finding.diagnosis, '\n');
   finding.diagnosis = lines.front();

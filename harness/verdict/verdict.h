@@ -48,6 +48,9 @@ struct Finding {
 using Findings = std::vector<Finding>;
 Findings& operator+=(Findings& all, Findings more);
 
+// The diagnosis behind the name of its record, with which one of compared rows begins; else all.
+std::string without_record(const Finding& finding);
+
 // Moves all but the first line of the diagnosis to the details: an exception that it quotes may
 // have several. Returns whether it had.
 bool keep_first_line(Finding& finding);

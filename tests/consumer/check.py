@@ -18,7 +18,7 @@ import examples_case
 import package_case
 import recorded_case
 from package_case import expect_success
-from ranks import run, run_world
+from ranks import run_ranks, run_world
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
@@ -68,13 +68,13 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
         self.assertLess(abs(alone[3] - first[3]), 1e-4 * abs(first[3] - first[2]))
 
     def test_half_an_environment_is_refused_by_name(self):
-        (status, out, err), = run(self.program, [{"RANK": "0"}])
+        (status, out, err), = run_ranks(self.program, [{"RANK": "0"}])
         self.assertEqual((status, out), (1, ""))
         self.assertIn("lacks WORLD_SIZE, MASTER_ADDR and MASTER_PORT", err)
 
     def nccl_sentence(self):
         """The error of a program that is to have NCCL where no GPU is visible."""
-        (status, out, err), = run(self.program, [{"CUDA_VISIBLE_DEVICES": ""}], "nccl")
+        (status, out, err), = run_ranks(self.program, [{"CUDA_VISIBLE_DEVICES": ""}], "nccl")
         self.assertEqual((status, out), (1, ""), err)
         self.assertIn("rank 0 cannot take part: it is to carry CUDA tensors over nccl, and cannot: ", err)
         return err
@@ -100,7 +100,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
                 os.remove(path)
 
     def test_started_bare_it_trains_as_the_one_rank_of_a_world(self):
-        (status, out, err), = run(self.program, [{}])
+        (status, out, err), = run_ranks(self.program, [{}])
         self.assertEqual(status, 0, err)
         line = LINE.fullmatch(out)
         self.assertTrue(line, out)

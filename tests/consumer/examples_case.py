@@ -8,7 +8,7 @@ import socket
 import subprocess
 import unittest
 
-from ranks import DEADLINE_S, ENVIRONMENT, run, run_world
+from ranks import DEADLINE_S, ENVIRONMENT, run_ranks, run_world
 
 SIZES = (1, 2, 4)  # of worlds
 
@@ -42,7 +42,7 @@ class ExamplesCase(unittest.TestCase):
         return results[0][1]
 
     def assert_ends(self, status, sentence, name, *arguments):
-        (ended, _, err), = run(os.path.join(self.build, name), [{}], *arguments)
+        (ended, _, err), = run_ranks(os.path.join(self.build, name), [{}], *arguments)
         self.assertEqual((ended, err), (status, sentence))
 
     def path(self, *parts):
@@ -215,7 +215,7 @@ class ExamplesCase(unittest.TestCase):
 
     def test_the_tutorial_starts_its_own_ranks_and_all_is_as_it_says(self):
         for size in SIZES:
-            (status, out, err), = run(os.path.join(self.build, "tutorial"), [{}], "--ranks", str(size), "--file",
+            (status, out, err), = run_ranks(os.path.join(self.build, "tutorial"), [{}], "--ranks", str(size), "--file",
                                        self.path("tutorial.pt"))
             self.assertEqual((status, err), (0, ""), out)
             self.assertNotRegex(out, "DIFFERENT|SOMETHING|MISSED")
@@ -226,7 +226,7 @@ class ExamplesCase(unittest.TestCase):
 
     def test_the_running_means_of_broadcast_buffers(self):
         for size in SIZES:
-            (status, out, err), = run(os.path.join(self.build, "broadcast_buffers"), [{}], "--ranks", str(size),
+            (status, out, err), = run_ranks(os.path.join(self.build, "broadcast_buffers"), [{}], "--ranks", str(size),
                                        "--steps", "5")
             self.assertEqual((status, err), (0, ""), out)
             # Momentum 0.1; rank r's batch mean is r. With rank 0's buffers at the start of each forward rank r has one

@@ -16,7 +16,7 @@ ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_I
                "LC_ALL": "C.UTF-8"}
 
 
-def run(program, environments, *arguments):
+def run_ranks(program, environments, *arguments):
     """[(exit status, stdout, stderr)] of a process for each environment. Where one fails, all are killed."""
     ranks = []
     try:
@@ -48,10 +48,10 @@ def free_port():
 
 
 def run_world(program, size, *arguments):
-    """As run(), of one world. A port that somebody else took in the meantime is no failure."""
+    """As run_ranks(), of one world. A port that somebody else took in the meantime is no failure."""
     for _ in range(PORTS_MAX):
         port = str(free_port())
-        results = run(program, [
+        results = run_ranks(program, [
             {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
              "MASTER_PORT": port, "OMP_NUM_THREADS": "1"} for rank in range(size)], *arguments)
         if not any("EADDRINUSE" in err for _, _, err in results):

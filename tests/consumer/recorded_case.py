@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 from package_case import run
-from ranks import run
+from ranks import run_ranks
 
 DEADLINE_S = 120
 WORLDS = (1, 2, 4)
@@ -60,7 +60,7 @@ class RecordedCase(unittest.TestCase):
     def test_recorded_examples_are_judged_clean_in_every_world(self):
         cifar, reviews = os.path.join(self.folder, "recorded cifar"), os.path.join(self.folder, "recorded reviews.csv")
         for name, path, count in (("cifar10", cifar, "8"), ("reviews", reviews, "60")):
-            self.assertEqual(run(os.path.join(self.build, name), [{}], "--data", path, "--make", count), [(0, "", "")])
+            self.assertEqual(run_ranks(os.path.join(self.build, name), [{}], "--data", path, "--make", count), [(0, "", "")])
         for name, (skipped, *command) in CLEAN.items():
             command = [{"cifar": cifar, "reviews.csv": reviews}.get(word, word) for word in command]
             for size in WORLDS:

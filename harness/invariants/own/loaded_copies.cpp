@@ -84,4 +84,18 @@ Findings loaded_at_other_steps(const RecordedRun& run) {
   return remarks;
 }
 
+std::optional<std::string> made_by_each(const RecordedRun& run, const std::string& of) {
+  std::optional<std::string> kind;
+  bool is_trained = false;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (!fact || fact->name != of) continue;
+      if (fact->truth("loaded")) return {};
+      is_trained = is_trained || fact->truth("trained");
+      if (fact->values.contains("kind")) kind = fact->text("kind");
+    }
+  return is_trained ? std::string() : kind;
+}
+
 }  // namespace lockstep::recorded

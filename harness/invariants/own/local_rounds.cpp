@@ -40,10 +40,12 @@ size_t batches_in(const Rank& rank) {
 }
 
 // True if ranks make more updates than others where they have more batches: not so where a rank
-// steps twice, or leaves a step out.
+// steps twice, or leaves a step out. Without loaders nothing says so.
 bool update_by_batches(const RecordedRun& run) {
   std::vector<std::pair<size_t, size_t>> ranks;  // updates and batches
   for (const auto& rank : run.ranks) ranks.emplace_back(updates_of(rank), batches_in(rank));
+  if (std::all_of(ranks.begin(), ranks.end(), [](const auto& is) { return is.second == 0; }))
+    return true;
   std::sort(ranks.begin(), ranks.end());
   return std::adjacent_find(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
            return a.first < b.first && a.second >= b.second;
@@ -185,12 +187,30 @@ bool may_average_rounds(const Rank& rank) {
          2 * elements_averaged(rank) >= elements_trained(rank);
 }
 
+// True if updates took other gradients than backwards left, which the program averaged then.
+bool takes_averaged_gradients(const Rank& rank) {
+  std::map<std::string, Json> own;  // by whose gradients they are
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || !fact->values.contains("tensors")) continue;
+    const auto& tensors = fact->values.at("tensors");
+    if (fact->name == "own gradients") own[fact->text("of")] = tensors;
+    if (fact->name != "averaged gradients") continue;
+    if (const auto found = own.find(fact->text("of"));
+        found != own.end() && found->second != tensors)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool updates_in_turns(const RecordedRun& run) {
   if (!std::all_of(run.ranks.begin(), run.ranks.end(), may_average_rounds)) return false;
   const auto ends = ends_of_rounds(run);
-  if (!ends || !takes_own_gradients(run)) return false;
+  if (!ends || !takes_own_gradients(run) ||
+      std::any_of(run.ranks.begin(), run.ranks.end(), takes_averaged_gradients))
+    return false;
   std::set<size_t> idle, active;
   for (size_t number = 0; number < ends->front().size(); ++number) {
     std::set<size_t> idle_here, active_here;

@@ -31,9 +31,10 @@ class ByHand:
     def __init__(self, record):
         self.record = record
         self.given = set()  # ids of what optimizers were given.
-        self.leaves = {}  # References by id, in the order in which backwards reached them first.
-        self.before = None  # Names, marks and some elements, as the last backward began.
-        self.says_others = False  # That leaves change which are parameters of no module.
+        self.parameters = None  # References, in the order in which the first backward reached them.
+        self.before = None  # Their marks and some elements, as the last backward began.
+        self.others = {}  # Of the last backward: leaves that are no parameters, by id, with some elements.
+        self.is_unclear = False
         self.summed = 0  # Elements that reductions of the program have sent since the last update.
 
     def give(self, optimizer, group, *args, **kwargs):
@@ -51,26 +52,39 @@ class ByHand:
             self.record.digests("the program", "random", [("generator", torch.get_rng_state()), *other_generators()])
 
     def look(self, losses):
-        """Finds parameters that no optimizer has, and that have changed since the last backward."""
-        for leaf in leaves_of_graphs(losses):
-            if id(leaf) not in self.given and not is_divided(leaf):
-                self.leaves.setdefault(id(leaf), weakref.ref(leaf))
-        places = [("parameter %d" % number, reference()) for number, reference in enumerate(self.leaves.values())]
-        named = [(name, p) for name, p in places if p is not None]
-        names, before = [name for name, _ in named], self.before
-        if before is not None and before[0] == names and not (before[1].are_of(named) and before[2] == touch(named)):
-            self.record_changed(named)
-        self.before = names, Marks(named), touch(named)
+        """Finds parameters that no optimizer has, and that have changed since the last backward.
 
-    def record_changed(self, named):
-        parameters = [(name, p) for name, p in named if isinstance(p, torch.nn.Parameter)]
-        self.record.at("forward")
-        if parameters:
+        They have no names. Where a later backward reaches others, ranks may have reached them in other orders: they are not compared."""
+        leaves = [leaf for leaf in leaves_of_graphs(losses) if id(leaf) not in self.given and not is_divided(leaf)]
+        parameters = [leaf for leaf in leaves if isinstance(leaf, torch.nn.Parameter)]
+        if self.parameters is None and parameters:
+            self.parameters = [weakref.ref(p) for p in parameters]
+        elif {id(p) for p in parameters} - {id(p) for _, p in self.named()}:
+            self.say_unclear("reaches others")
+        self.look_at_parameters()
+        others, self.others = self.others, {id(leaf): (leaf, touch([("", leaf)])) for leaf in leaves
+                                            if leaf.layout == torch.strided and not isinstance(leaf, torch.nn.Parameter)}
+        if any(key in others and others[key][0] is leaf and others[key][1] != now for key, (leaf, now) in self.others.items()):
+            self.say_unclear("no parameters")
+
+    def named(self):
+        places = [("parameter %d" % number, reference()) for number, reference in enumerate(self.parameters or ())]
+        return [(name, p) for name, p in places if p is not None]
+
+    def look_at_parameters(self):
+        named, before = self.named(), self.before
+        if not named or self.is_unclear:
+            return
+        self.before = Marks(named), touch(named)
+        if before is not None and not (before[0].are_of(named) and before[1] == self.before[1]):
+            self.record.at("forward")
             self.record.loaders.updates_since += 1
-            self.record.digests("no optimizer", "parameters", parameters)
-        elif not self.says_others:
-            self.says_others = True
-            self.record.fact("changed by hand", leaves=len(named))
+            self.record.digests("no optimizer", "parameters", named)
+
+    def say_unclear(self, why):
+        if not self.is_unclear:
+            self.is_unclear = True
+            self.record.fact("changed by hand", why=why)
 
     def count(self, op, elements):
         self.summed += elements if op in REDUCING else 0
@@ -78,7 +92,11 @@ class ByHand:
     def record_end(self):
         """Records parameters that the program has reduced behind the last update: no update and no backward finds them."""
         training = self.record.training
-        if self.summed == 0 or any(True for _ in training.live_models()):
+        if any(True for _ in training.live_models()):
+            return
+        if not training.updates and not training.sharded:
+            self.look_at_parameters()
+        if self.summed == 0:
             return
         for optimizer in training.names.live():
             name, strangers = training.names.of(optimizer), training.strangers(optimizer, {})

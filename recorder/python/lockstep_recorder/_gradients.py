@@ -142,13 +142,13 @@ class Gradients:
                 self.average(name, gradients)
 
     def begin_backward(self, losses):
-        self.record.by_hand.begin_backward(losses)
         self.average_before_backward()
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()
         self.hooking.clear()  # A hook may have raised.
         known = [each for each in (reference() for reference in self.scaled) if each is not None]
         self.is_scaled = any(loss is each for loss in losses for each in known)
+        self.record.by_hand.begin_backward(losses)
 
     def unscale(self, scaler, optimizer, *args, **kwargs):
         _, error = yield

@@ -20,12 +20,14 @@ PARTS_MOST = 8  # Forwards of a model that take parts of batches.
 IDLE = 16  # Updates without a batch of a loader after which the program is taken to cut its batches itself.
 
 
-def unpadded(tensor):
-    """A sequence of whole numbers without the zeros, and the labels that losses ignore, by which a batch makes it as long as others."""
-    if tensor.dim() != 1 or tensor.dtype not in (torch.int64, torch.int32) or tensor.layout != torch.strided:
-        return tensor
-    used = ((tensor != 0) & (tensor != -100)).nonzero()
-    return tensor[used[0, 0]:used[-1, 0] + 1] if len(used) else tensor[:0]
+def unpadded(sample):
+    """A sequence of whole numbers without the zeros, and the labels that losses ignore, at its end: a batch makes it as long as others.
+
+    What it begins with stays, as a shifted sequence is another sample."""
+    if sample.dim() != 1 or sample.dtype not in (torch.int64, torch.int32) or sample.layout != torch.strided:
+        return sample
+    used = ((sample != 0) & (sample != -100)).nonzero()
+    return sample[:used[-1, 0] + 1] if len(used) else sample[:0]
 
 
 def sample_in(tensors, number):

@@ -26,10 +26,10 @@ def update_by_hand(rank, name):
     model = layers()
     if name == "subtracts_from_own_weights":
         nn.init.normal_(model[0].weight, std=1 + rank)
-    for x, y in batches():
+    for number, (x, y) in enumerate(dealt := list(batches())):
         model.zero_grad()
         cross_entropy(model(x), y).backward()
-        if name != "subtracts_own_gradients":
+        if name not in ("subtracts_own_gradients", "rounds_by_hand") and (name, number + 1) != ("subtracts_own_last_gradients", len(dealt)):
             average_by_hand(model)
         for p in model.parameters() if name != "subtracts_nothing" else ():
             if name == "subtracts_in_data":
@@ -37,6 +37,23 @@ def update_by_hand(rank, name):
             else:
                 with torch.no_grad():
                     p -= 0.1 * p.grad
+        for p in model.parameters() if name == "rounds_by_hand" and number % 2 else ():
+            dist.all_reduce(p.data)
+            p.data /= dist.get_world_size()
+    dist.destroy_process_group()
+
+
+def take_branches(rank, name):
+    """Ranks reach the layers of a model in other orders, and none has a name for what the program updates itself."""
+    model = nn.ModuleList(nn.Linear(WIDTH, CLASSES) for _ in range(2))
+    for number, (x, y) in enumerate(batches()):
+        model.zero_grad(set_to_none=False)
+        cross_entropy(model[(number + rank) % 2](x), y).backward()
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        average_by_hand(model)
+        for p in model.parameters():
+            p.data -= 0.1 * p.grad
 
 
 def update_plain_tensors(rank, name):
@@ -87,6 +104,10 @@ def average_now_and_then(rank, name):
         for p in model.parameters() if number % 3 == 2 else ():
             dist.all_reduce(p.data)
             p.data /= {"summed": 1, "divided_twice": world * world}.get(name, world)
+    for p in model.parameters() if name == "kept_by_rank_zero" else ():  # The last round; then rank 0 rounds what it exports.
+        dist.all_reduce(p.data)
+        p.data /= world
+        p.data = p.data.half().float() if rank == 0 else p.data
 
 
 def average_in_groups(rank, name):
@@ -96,7 +117,7 @@ def average_in_groups(rank, name):
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     for number, (x, y) in enumerate(batches(epochs=4)):
         update(model, optimizer, x, y)
-        is_of_all = number % 4 == 3 and name != "pairs_alone"
+        is_of_all = number % 4 == 3 and name != "pairs_alone" and (name != "pairs_that_part" or number < 8)
         for part, p in enumerate(model.parameters() if number % 2 else ()):
             if is_of_all or name != "pairs_in_part" or part or rank < 2:
                 dist.all_reduce(p.data, group=None if is_of_all else pairs[rank // 2])
@@ -114,6 +135,27 @@ def take_part_in_turns(rank, name):
         for p in model.parameters():
             p.data *= 1 / len(chosen) if rank in chosen else 0
             dist.all_reduce(p.data)
+
+
+def update_in_turns(rank, name):
+    """The gradients are averages, and each iteration one rank alone takes its step."""
+    model = layers()
+    optimizer = sgd(model)
+    for number, (x, y) in enumerate(batches(epochs=3)):
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        average_by_hand(model)
+        if number % dist.get_world_size() == rank:
+            optimizer.step()
+
+
+def cut_windows(rank, name):
+    """Windows of one stream of whole numbers, in which zeros are values: what begins later is another sample."""
+    ddp = DistributedDataParallel(nn.Sequential(nn.Embedding(3, WIDTH), nn.AdaptiveAvgPool2d((1, WIDTH)), nn.Flatten(), nn.Linear(WIDTH, CLASSES)))
+    optimizer, stream = sgd(ddp), torch.tensor([0, 0, 0, 1, 2, 1, 0, 0] * 32)
+    windows = stream.unfold(0, 6, 1)[rank::2][:96]
+    for x in windows.split(BATCH):
+        update(ddp, optimizer, x, x.sum(1) % CLASSES)
 
 
 def drop_by_hand(rank, name):
@@ -169,11 +211,13 @@ def draw_texts(rank, name):
             update(ddp, optimizer, x, y)
 
 
-PROGRAMS = {update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gradients", "subtracts_from_own_weights", "subtracts_nothing"),
+PROGRAMS = {update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gradients", "subtracts_from_own_weights", "subtracts_nothing",
+                             "subtracts_own_last_gradients", "rounds_by_hand"),
+            take_branches: ("branches_by_hand",), update_in_turns: ("steps_in_turns",), cut_windows: ("shifted_windows",),
             update_plain_tensors: ("plain_tensors",), fool_by_hand: ("fooled_by_hand",),
             average_at_the_end: ("at_the_end", "vector_at_the_end", "sum_at_the_end", "parts_at_the_end", "unlike_at_the_end"),
-            average_now_and_then: ("now_and_then", "summed", "divided_twice"),
-            average_in_groups: ("pairs", "pairs_alone", "pairs_in_part"), take_part_in_turns: ("in_turns", "lazy_rank"),
+            average_now_and_then: ("now_and_then", "summed", "divided_twice", "kept_by_rank_zero"),
+            average_in_groups: ("pairs", "pairs_alone", "pairs_in_part", "pairs_that_part"), take_part_in_turns: ("in_turns", "lazy_rank"),
             drop_by_hand: ("drops_by_hand", "drops_alike_by_hand"),
             follow_on_rank_zero: ("teacher_of_all", "teacher_of_rank_zero_alone"),
             draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),

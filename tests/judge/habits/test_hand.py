@@ -11,12 +11,14 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("fooled_by_hand", "drops_by_hand", "teacher_of_all", "strides", "parts_of_texts", "texts")
+CLEAN = ("fooled_by_hand", "shifted_windows", "drops_by_hand", "teacher_of_all", "strides", "parts_of_texts", "texts")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "subtracts": ("run.is_recorded_whole", "updates_by_itself"),
     "subtracts_in_data": ("run.is_recorded_whole", "updates_by_itself"),
     "at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
+    "rounds_by_hand": ("parameters.are_the_same", "averaged_between_updates"),
+    "kept_by_rank_zero": ("parameters.are_the_same", "averaged_between_updates"),
     "vector_at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
     "now_and_then": ("parameters.are_the_same", "averaged_between_updates"),
     "drops_alike_by_hand": ("random.streams_differ", "same_random_stream"),
@@ -27,6 +29,7 @@ MISTAKES = {
     "subtracts_own_gradients": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer: 6 of 6 tensors differ"),
     "subtracts_from_own_weights": ("parameters.are_the_same", "no_two_ranks_agree"),
     "subtracts_nothing": ("run.is_recorded_whole", "vacuous"),
+    "subtracts_own_last_gradients": ("parameters.are_the_same", "no_two_ranks_agree"),
     "sum_at_the_end": ("parameters.are_the_same", "sum_not_average", "are 2 times what the ranks had"),
     "parts_at_the_end": ("parameters.are_the_same", "no_two_ranks_agree"),
     "unlike_at_the_end": ("parameters.are_the_same", "no_two_ranks_agree"),
@@ -41,16 +44,21 @@ MISTAKES = {
 class Hand(Programs, RecordedCase):
     CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
     FILE = "programs_of_hand.py"
-    FURTHER = "plain_tensors:2", "pairs:4", "pairs_alone:4", "pairs_in_part:4", "in_turns:4", "lazy_rank:4"
+    FURTHER = "plain_tensors:2", "pairs:4", "pairs_alone:4", "pairs_in_part:4", "in_turns:4", "lazy_rank:4", "pairs_that_part:4", "steps_in_turns:4", "branches_by_hand:2"
 
     def test_tensors_that_are_no_parameters_are_not_known(self):
         result, _ = self.judge("plain_tensors-2", statuses=(3,))
         self.assertIn("make them nn.Parameter", result.stdout)
 
+    def test_parameters_that_ranks_reach_in_other_orders_are_not_known(self):
+        result, _ = self.judge("branches_by_hand-2", statuses=(3,))
+        self.assertIn("its backwards reach other ones than the first did", result.stdout)
+
     def test_clients_that_take_part_in_turns_are_not_judged(self):
         result, _ = self.judge("in_turns-4", statuses=(77,))
         self.assertIn("clients of federated averaging that take part in turns", result.stdout)
         self.judge("lazy_rank-4", statuses=(1,))
+        self.judge("steps_in_turns-4", statuses=(1,))
 
     def test_averages_within_groups_lead_to_averages_of_all(self):
         _, results = self.judge("pairs-4", statuses=(0,))
@@ -59,6 +67,7 @@ class Hand(Programs, RecordedCase):
         self.assertIn("as elastic averaging and gossip do", result.stdout)
         _, results = self.judge("pairs_in_part-4", statuses=(1,))
         self.assertEqual(results["parameters.are_the_same"]["findings"][0]["pattern"], "ranks_in_groups")
+        self.judge("pairs_that_part-4", statuses=(1,))
 
 
 if __name__ == "__main__":
