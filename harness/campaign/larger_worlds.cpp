@@ -16,8 +16,8 @@ bool contradict(Finding& finding, const Verdict& there, int ranks) {
   const auto& other = there.findings.front();
   if (other.rule != finding.rule || other.pattern == finding.pattern) return false;
   const bool is_of_one_row = finding.where.record == other.where.record;
-  finding.diagnosis += "; with " + std::to_string(ranks) + " ranks: " +
-                       (is_of_one_row ? without_record(other) : other.diagnosis);
+  finding.diagnosis += "; with " + std::to_string(ranks) +
+                       " ranks: " + (is_of_one_row ? without_record(other) : other.diagnosis);
   finding.pattern.clear();
   finding.cause.clear();
   finding.specificity = Specificity::which_ranks;

@@ -94,6 +94,32 @@ std::string checkpoint_in_words(const Json& value) {
          " into new objects and goes on" + late_rank_in_words(value, "late_rank");
 }
 
+std::string python_file_in_words(const Json& value) {
+  const Words mistakes{{"lacks_an_entry", "lacks a tensor of the model"},
+                       {"has_another_entry", "has a tensor that the model lacks"},
+                       {"has_another_shape", "has a tensor of another shape"},
+                       {"has_another_dtype", "has a tensor of another dtype"},
+                       {"holds_a_class", "holds an argparse.Namespace"},
+                       {"counts_a_fraction", "has half a step"},
+                       {"lacks_a_group", "lacks a param group"},
+                       {"lacks_a_state", "lacks an average of Adam"},
+                       {"has_a_state_of_another_shape", "has a state of another shape"},
+                       {"maximizes", "is of an optimizer that maximizes"},
+                       {"is_of_another_optimizer", "is of another optimizer"},
+                       {"is_cut", "is cut"},
+                       {"is_missing", "is missing"},
+                       {"has_other_values", "has other values"}};
+  const auto optimizer = value.at("optimizer").get<std::string>();
+  const auto damage = mistakes.find(value.at("damage").get<std::string>());
+  const auto rank = number(value, "rank"), world = number(value.at("world"), "size");
+  const auto text = "loads a file of Python's torch.save into a model of " +
+                    counted(std::max<size_t>(value.at("tensors").size(), 1), "tensor") +
+                    (optimizer == "none" ? "" : " and its optimizer (" + optimizer + ")");
+  if (damage == mistakes.end()) return text;
+  return text + "; " + (rank < 0 ? "it" : "that of rank " + std::to_string(rank % world)) + " " +
+         damage->second;
+}
+
 std::string calls_in_words(const Json& value) {
   std::vector<std::string> parts;
   for (const auto& call : value.at("calls")) {
@@ -224,6 +250,7 @@ Families described() {
           {"averaging.models_follow_the_rule", nullptr, averaging_in_words},
           {"averaging.sharded_optimizer_is_the_whole", nullptr, sharded_in_words},
           {"checkpoint.resume_is_going_on", nullptr, checkpoint_in_words},
+          {"checkpoint.files_of_pytorch_are_read", nullptr, python_file_in_words},
           {"collectives.give_what_their_names_say", nullptr, calls_in_words},
           {"collectives.disagreements_are_reported", nullptr, disagreement_in_words},
           {"random.generators_are_left_alone", nullptr, generators_in_words},

@@ -58,14 +58,14 @@ TEST(LargerWorlds, TakeBackThePatternOfASmallestCaseInEverySetting) {
 }
 
 TEST(LargerWorlds, NameARowOnceAndSayAnotherOne) {
-  const Finding found{"Ranks must agree", "divided_twice", {}, "w: divided twice"};
-  for (const auto& [there, said] :
-       {std::pair{"w: differs", "w: divided twice; with 3 ranks: differs"},
-        {"b: differs", "w: divided twice; with 3 ranks: b: differs"}}) {
+  const auto place_in = [](const char* record) { return FindingPlace({0, "after"}, record); };
+  const Finding found{"Ranks must agree", "divided_twice", place_in("w"), "w: divided twice"};
+  for (const auto& [record, there, said] :
+       {std::tuple{"w", "w: differs", "w: divided twice; with 3 ranks: differs"},
+        {"b", "b: differs", "w: divided twice; with 3 ranks: b: differs"}}) {
     auto finding = found;
-    EXPECT_TRUE(contradict(
-        finding, {Verdict::Kind::fail, {{"Ranks must agree", "every_rank_differs", {}, there}}},
-        3));
+    const Finding other{"Ranks must agree", "every_rank_differs", place_in(record), there};
+    EXPECT_TRUE(contradict(finding, {Verdict::Kind::fail, {other}}, 3));
     EXPECT_EQ(finding.diagnosis, said);
   }
   auto finding = found;
