@@ -145,7 +145,8 @@ c10::intrusive_ptr<c10d::Backend> connected_gloo(const c10::intrusive_ptr<c10d::
   }
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> meet(const ResolvedOptions& resolved, IsOpen& is_open) {
+c10::intrusive_ptr<c10d::ProcessGroup> connected_group(const ResolvedOptions& resolved,
+                                                       IsOpen& is_open) {
   const Deadline deadline = deadline_in(resolved.timeout());
   const InitOptions options = resolved.options;
   const RankAndSize position = resolved.position;
@@ -195,7 +196,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
   constexpr std::chrono::seconds kGrace{5};  // longer than stay_until_read() takes
   try {
     return in_time<c10::intrusive_ptr<c10d::ProcessGroup>>(
-        resolved.timeout() + kGrace, [resolved, is_open] { return meet(resolved, *is_open); },
+        resolved.timeout() + kGrace,
+        [resolved, is_open] { return connected_group(resolved, *is_open); },
         [&] {
           return "the store does not answer any more" +
                  (resolved.options.store ? ""

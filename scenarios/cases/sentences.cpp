@@ -61,6 +61,13 @@ Findings all_received_one_sentence(const Row& row) {
   return {};
 }
 
+std::string naming(std::string sentence, const std::string& path, const std::string& name) {
+  for (auto at = sentence.find(path); at != std::string::npos;
+       at = sentence.find(path, at + name.size()))
+    sentence.replace(at, path.size(), name);
+  return sentence;
+}
+
 std::string error_of(const std::function<void()>& act) {
   try {
     act();

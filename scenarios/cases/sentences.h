@@ -39,6 +39,9 @@ Findings all_received_one_sentence(const Row& row);
 // The sentence that `act` throws, without a stack; empty if it ends well. Unsupported passes.
 std::string error_of(const std::function<void()>& act);
 
+// The sentence with `name` for a path, which is the run's own.
+std::string naming(std::string sentence, const std::string& path, const std::string& name);
+
 // The warnings of LibTorch that this thread receives while it lives; they are not printed.
 class Warnings {
  public:

@@ -71,10 +71,7 @@ void program(const PythonFile& c, RankContext& here) {
   const bool is_damaged =
       damage_of(c) != Damage::none && (damaged_rank(c) < 0 || damaged_rank(c) == here.rank());
   here.enter(0, "load");
-  auto sentence = error_of([&] { load(is_damaged ? ".damaged" : ""); });
-  // The folder is the run's own.
-  for (size_t at = sentence.find(path); at != std::string::npos; at = sentence.find(path))
-    sentence.replace(at, path.size(), "FILE");
+  const auto sentence = naming(error_of([&] { load(is_damaged ? ".damaged" : ""); }), path, "FILE");
   record_all(here, kLoaded, training);
   record_sentence(here, kSentence, sentence);
   if (damage_of(c) == Damage::none) return;

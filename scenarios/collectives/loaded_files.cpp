@@ -1,6 +1,7 @@
 #include "scenarios/collectives/loaded_files.h"
 
 #include "harness/rank/rank_context.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/collectives/state_arguments.h"
 
 #include <filesystem>
@@ -13,10 +14,9 @@ namespace {
 
 constexpr const char *kWrong = ".wrong", *kFolder = ".folder", *kWritten = "files are written";
 
-std::string without(std::string sentence, const std::string& folder) {
-  for (size_t at = 0; (at = sentence.find(folder)) != std::string::npos;)
-    sentence.erase(at, folder.size());
-  return sentence;
+// The error of `act` without the path.
+std::string error_without(const std::string& path, const std::function<void()>& act) {
+  return naming(error_of(act), path, "");
 }
 
 Act loaded_by(RankContext& here, const LoadedFiles& files) {
@@ -30,14 +30,8 @@ Act loaded_by(RankContext& here, const LoadedFiles& files) {
   return [&here, path, make = files.make](bool has_another) {
     const auto& load = checkpoints(here).load;
     const auto target = make();
-    std::string problem;
-    try {
-      load(path + (has_another ? kWrong : ""), here.group(), target->state(), {});
-    } catch (const Unsupported&) {
-      throw;
-    } catch (const std::exception& error) {
-      problem = without(error.what(), path);
-    }
+    const auto problem = error_without(
+        path, [&] { load(path + (has_another ? kWrong : ""), here.group(), target->state(), {}); });
     here.record(kLoaded, target->numbers());
     if (!problem.empty()) throw std::runtime_error(problem);
   };
@@ -49,14 +43,10 @@ Act saved_by(RankContext& here) {
   return [&here, path, is_first = true](bool /*has_another*/) mutable {
     int64_t step = 4;
     const auto where = path + (std::exchange(is_first, false) ? kFolder : "");
-    const auto& save = checkpoints(here).save;
-    try {
-      save(where, here.group(), {.step = &step, .generators = {}}, {}, {});
-    } catch (const Unsupported&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw std::runtime_error(without(error.what(), path));
-    }
+    const auto problem = error_without(path, [&] {
+      checkpoints(here).save(where, here.group(), {.step = &step, .generators = {}}, {}, {});
+    });
+    if (!problem.empty()) throw std::runtime_error(problem);
   };
 }
 

@@ -33,7 +33,7 @@ class ByHand:
         self.given = set()  # ids of what optimizers were given.
         self.parameters = None  # References, in the order in which the first backward reached them.
         self.before = None  # Their marks and some elements, as the last backward began.
-        self.others = {}  # Of the last backward: leaves that are no parameters, by id, with some elements.
+        self.others = []  # Of the last backward: references to leaves that are no parameters, and some of their elements.
         self.is_unclear = False
         self.summed = 0  # Elements that reductions of the program have sent since the last update.
 
@@ -62,9 +62,10 @@ class ByHand:
         elif {id(p) for p in parameters} - {id(p) for _, p in self.named()}:
             self.say_unclear("reaches others")
         self.look_at_parameters()
-        others, self.others = self.others, {id(leaf): (leaf, touch([("", leaf)])) for leaf in leaves
-                                            if leaf.layout == torch.strided and not isinstance(leaf, torch.nn.Parameter)}
-        if any(key in others and others[key][0] is leaf and others[key][1] != now for key, (leaf, now) in self.others.items()):
+        others = [leaf for leaf in leaves if not isinstance(leaf, torch.nn.Parameter)]
+        before, self.others = self.others, [(weakref.ref(leaf), touch([("", leaf)])) for leaf in others]
+        known = {id(leaf): seen for leaf, seen in ((reference(), seen) for reference, seen in before) if leaf is not None}
+        if any(known.get(id(leaf), seen) != seen for leaf, (_, seen) in zip(others, self.others)):
             self.say_unclear("no parameters")
 
     def named(self):
