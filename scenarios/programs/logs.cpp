@@ -15,26 +15,7 @@ constexpr const char* kArrivals = "prev_iteration_grad_ready_order_indices";
 constexpr const char* kSizes = "bucket_sizes";
 constexpr int64_t kNext = -1;
 
-const std::vector<std::string>& names() {
-  static const std::vector<std::string> all{kSizes,
-                                            "has_rebuilt_buckets",
-                                            "rebuilt_bucket_sizes",
-                                            "rebuilt_per_bucket_param_indices",
-                                            "join_uneven_inputs",
-                                            "iteration",
-                                            "num_parameter_tensors",
-                                            "total_parameter_size_bytes",
-                                            "num_buckets_reduced",
-                                            "unused_parameter_size",
-                                            "rank",
-                                            "world_size",
-                                            "bucket_cap_bytes",
-                                            "switches",
-                                            "dtypes",
-                                            "has_comm_hook",
-                                            "times"};
-  return all;
-}
+using List = std::vector<int64_t>;
 
 std::vector<int64_t> listed(const reference::Buckets& buckets) {
   std::vector<int64_t> out;
@@ -71,29 +52,14 @@ bool times_are_possible(const ReplicaLog& log) {
   return log.timed_iterations != 1 || log.times == log.average_times;
 }
 
-std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
-  if (name == kSizes) return log.bucket_sizes;
-  if (name == "has_rebuilt_buckets") return {log.has_rebuilt_buckets ? 1 : 0};
-  if (name == "rebuilt_bucket_sizes") return log.rebuilt_bucket_sizes;
-  if (name == "rebuilt_per_bucket_param_indices")
-    return listed(log.rebuilt_per_bucket_param_indices);
-  if (name == "join_uneven_inputs") return {log.join_uneven_inputs ? 1 : 0};
-  if (name == "iteration") return {log.iteration};
-  if (name == "num_parameter_tensors") return {log.num_parameter_tensors};
-  if (name == "total_parameter_size_bytes") return {log.total_parameter_size_bytes};
-  if (name == "num_buckets_reduced") return {log.num_buckets_reduced};
-  if (name == "rank") return {log.rank};
-  if (name == "world_size") return {log.world_size};
-  if (name == "bucket_cap_bytes") return log.bucket_cap_bytes;
-  if (name == "switches") {
-    std::vector<int64_t> out;
-    for (const auto& each : log.switches) out.push_back(each.second ? 1 : 0);
-    return out;
-  }
-  if (name == "dtypes") return spelled(log.dtypes);
-  if (name == "has_comm_hook") return {log.comm_hook.empty() ? 0 : 1};
-  if (name == "times") return {times_are_possible(log) ? 1 : 0};
-  return {log.unused_parameter_size};
+List switches_of(const ReplicaLog& log) {
+  List out;
+  for (const auto& each : log.switches) out.push_back(each.second);
+  return out;
+}
+
+std::optional<List> known(std::optional<int64_t> count) {
+  return count ? std::optional(List{*count}) : std::nullopt;
 }
 
 // As the options say, with those of PyTorch where they say nothing.
@@ -120,7 +86,8 @@ void record_log(RankContext& here, int model, const Replica* replica) {
   const auto record = [&](const std::string& name, const std::vector<int64_t>& values) {
     here.record(name_in_records(model, name), values);
   };
-  for (const auto& name : names()) record(name, log ? value(*log, name) : std::vector<int64_t>());
+  for (const auto& part : FollowedLog::parts())
+    record(part.name, log ? part.recorded(*log) : List());
   std::vector<int64_t> arrivals;
   if (log)
     arrivals.assign(log->prev_iteration_grad_ready_order_indices.begin(),
@@ -224,40 +191,73 @@ std::vector<int64_t> FollowedLog::sizes_of(const reference::Buckets& buckets) co
   return out;
 }
 
-FollowedLog::Values FollowedLog::expected(const Rank& rank, const std::string& name) const {
-  using List = std::vector<int64_t>;
-  if (name == kSizes) return constructed_;
-  if (name == "has_rebuilt_buckets") return List{rank.is_rebuilt ? 1 : 0};
-  if (name.starts_with("rebuilt")) {
-    if (!rank.is_rebuilt) return List();
-    if (!rank.rebuilt) return {};
-    return name == "rebuilt_bucket_sizes" ? sizes_of(*rank.rebuilt) : listed(*rank.rebuilt);
-  }
-  if (name == "join_uneven_inputs") return List{rank.has_joined ? 1 : 0};
-  if (name == "iteration") return List{rank.iteration};
-  if (name == "rank") return List{rank.in_group};
-  if (name == "world_size") return List{rank.group_size};
-  if (name == "bucket_cap_bytes") return caps_;
-  if (name == "switches")
-    return List{c_.options.broadcast_buffers, c_.options.find_unused_parameters,
-                c_.options.gradient_as_bucket_view, /*has_sync_bn=*/0, c_.options.static_graph};
-  if (name == "dtypes") {
-    std::set<std::string> dtypes;
-    for (const auto& each : reduced_)
-      dtypes.emplace(
-          caffe2::TypeMeta::fromScalarType(static_cast<at::ScalarType>(each.kind)).name());
-    return spelled(dtypes);
-  }
-  if (name == "has_comm_hook") return List{c_.hook == BucketHook::none ? 0 : 1};
-  if (name == "times") return List{1};
-  if (name == "num_parameter_tensors") return List{static_cast<int64_t>(reduced_.size())};
-  if (name == "total_parameter_size_bytes") {
-    int64_t bytes = 0;
-    for (const auto& each : reduced_) bytes += each.bytes;
-    return List{bytes};
-  }
-  const auto& count = name == "num_buckets_reduced" ? rank.reduced_count : rank.unused_bytes;
-  return count ? Values(List{*count}) : Values();
+std::vector<int64_t> FollowedLog::dtypes() const {
+  std::set<std::string> names;
+  for (const auto& each : reduced_)
+    names.emplace(caffe2::TypeMeta::fromScalarType(static_cast<at::ScalarType>(each.kind)).name());
+  return spelled(names);
+}
+
+// What a log says of a rank's rebuilt buckets, by `said_of`: nothing before, and unknown where the
+// rank whose gradients decide took no part.
+template <class SaidOf>
+FollowedLog::Values FollowedLog::of_rebuilt(const Rank& rank, const SaidOf& said_of) {
+  if (!rank.is_rebuilt) return List();
+  return rank.rebuilt ? Values(said_of(*rank.rebuilt)) : Values();
+}
+
+// A line a value: as ranks record it, and as it is expected of a rank.
+std::span<const FollowedLog::Part> FollowedLog::parts() {
+  using Log = const ReplicaLog&;
+  using All = const FollowedLog&;
+  using One = const Rank&;
+  static const Part all[]{
+      {kSizes, [](Log log) { return log.bucket_sizes; },
+       [](All all, One) -> Values { return all.constructed_; }},
+      {"has_rebuilt_buckets", [](Log log) { return List{log.has_rebuilt_buckets}; },
+       [](All, One rank) -> Values { return List{rank.is_rebuilt}; }},
+      {"rebuilt_bucket_sizes", [](Log log) { return log.rebuilt_bucket_sizes; },
+       [](All all, One rank) {
+         return of_rebuilt(rank, [&](const auto& buckets) { return all.sizes_of(buckets); });
+       }},
+      {"rebuilt_per_bucket_param_indices",
+       [](Log log) { return listed(log.rebuilt_per_bucket_param_indices); },
+       [](All, One rank) { return of_rebuilt(rank, listed); }},
+      {"join_uneven_inputs", [](Log log) { return List{log.join_uneven_inputs}; },
+       [](All, One rank) -> Values { return List{rank.has_joined}; }},
+      {"iteration", [](Log log) { return List{log.iteration}; },
+       [](All, One rank) -> Values { return List{rank.iteration}; }},
+      {"num_parameter_tensors", [](Log log) { return List{log.num_parameter_tensors}; },
+       [](All all, One) -> Values { return List{static_cast<int64_t>(all.reduced_.size())}; }},
+      {"total_parameter_size_bytes", [](Log log) { return List{log.total_parameter_size_bytes}; },
+       [](All all, One) -> Values {
+         int64_t bytes = 0;
+         for (const auto& each : all.reduced_) bytes += each.bytes;
+         return List{bytes};
+       }},
+      {"num_buckets_reduced", [](Log log) { return List{log.num_buckets_reduced}; },
+       [](All, One rank) { return known(rank.reduced_count); }},
+      {"unused_parameter_size", [](Log log) { return List{log.unused_parameter_size}; },
+       [](All, One rank) { return known(rank.unused_bytes); }},
+      {"rank", [](Log log) { return List{log.rank}; },
+       [](All, One rank) -> Values { return List{rank.in_group}; }},
+      {"world_size", [](Log log) { return List{log.world_size}; },
+       [](All, One rank) -> Values { return List{rank.group_size}; }},
+      {"bucket_cap_bytes", [](Log log) { return log.bucket_cap_bytes; },
+       [](All all, One) -> Values { return all.caps_; }},
+      {"switches", switches_of,
+       [](All all, One) -> Values {
+         const auto& options = all.c_.options;
+         return List{options.broadcast_buffers, options.find_unused_parameters,
+                     options.gradient_as_bucket_view, /*has_sync_bn=*/0, options.static_graph};
+       }},
+      {"dtypes", [](Log log) { return spelled(log.dtypes); },
+       [](All all, One) -> Values { return all.dtypes(); }},
+      {"has_comm_hook", [](Log log) { return List{!log.comm_hook.empty()}; },
+       [](All all, One) -> Values { return List{all.c_.hook != BucketHook::none}; }},
+      {"times", [](Log log) { return List{times_are_possible(log)}; },
+       [](All, One) -> Values { return List{1}; }}};
+  return all;
 }
 
 std::vector<Comparison> FollowedLog::rows(const History& h, const Moment& at,
@@ -265,14 +265,14 @@ std::vector<Comparison> FollowedLog::rows(const History& h, const Moment& at,
   const auto acts = [&](size_t rank) { return !action || action->acts[rank]; };
   std::vector<Comparison> out;
   if (!is_wrapped_) return out;
-  for (const auto& name : names()) {
-    Comparison comparison{.row = h.row(at, name_in_records(number_, name)), .expected = {}};
+  for (const auto& part : parts()) {
+    Comparison comparison{.row = h.row(at, name_in_records(number_, part.name)), .expected = {}};
     const auto& seen = comparison.row.by_rank;
     const bool is_kept = std::any_of(seen.begin(), seen.end(),
                                      [](const TensorValue& each) { return !each.bytes.empty(); });
-    if (name == kSizes && !is_kept) return out;
+    if (part.name == std::string_view(kSizes) && !is_kept) return out;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const auto values = acts(rank) ? expected(ranks_[rank], name) : std::vector<int64_t>();
+      const auto values = acts(rank) ? part.expected(*this, ranks_[rank]) : List();
       comparison.expected.push_back(values ? int64_values(*values) : seen[rank]);
     }
     out.push_back(std::move(comparison));

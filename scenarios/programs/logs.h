@@ -7,6 +7,8 @@
 #include "reference/buckets.h"
 #include "scenarios/programs/expected/follow.h"
 
+#include <span>
+
 namespace lockstep::scenarios::programs {
 
 // True if ranks record it behind this action.
@@ -37,13 +39,22 @@ class FollowedLog {
     // The counts of the last pass; unknown where a static graph or skipped buckets decide.
     std::optional<int64_t> unused_bytes = 0, reduced_count = 0;
   };
-  using Values = std::optional<std::vector<int64_t>>;
+  using Values = std::optional<std::vector<int64_t>>;  // none: not known
+  struct Part {
+    const char* name;
+    std::vector<int64_t> (*recorded)(const ReplicaLog& log);
+    Values (*expected)(const FollowedLog& all, const Rank& rank);
+  };
+  static std::span<const Part> parts();
+  friend void record_log(RankContext& here, int model, const Replica* replica);
   void wrap(const FollowedModel& model);
   void begin_anew(const FollowedModel& model);
   void rebuild(const std::vector<int>& group, const Action& action, const History& h);
   void end_pass(const std::vector<int>& group, const FollowedModel& model);
   std::vector<int64_t> sizes_of(const reference::Buckets& buckets) const;
-  Values expected(const Rank& rank, const std::string& name) const;
+  std::vector<int64_t> dtypes() const;
+  template <class SaidOf>
+  static Values of_rebuilt(const Rank& rank, const SaidOf& said_of);
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
 
   const ProgramSpec& c_;

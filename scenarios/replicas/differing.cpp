@@ -7,10 +7,13 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
+std::string suffix_of(const TensorSpec& form) {
+  return form.kind == TensorKind::embedding ? ".weight" : "";
+}
+
 // The first name begins all others.
 std::string name_at(const TensorSpec& form, size_t place) {
-  return "t1" + (place == 0 ? "" : std::to_string(place - 1)) +
-         (form.kind == TensorKind::embedding ? ".weight" : "");
+  return "t1" + (place == 0 ? "" : std::to_string(place - 1)) + suffix_of(form);
 }
 
 Dtype next_dtype(Dtype dtype) {
@@ -26,48 +29,66 @@ std::vector<std::string> names_with(const Given& given, bool TensorSpec::*flag) 
   return names;
 }
 
-// Changes one tensor of the list, or the list.
-void change_tensor(std::vector<GivenTensor>& all, size_t at, const std::string& what) {
-  auto& tensor = all[at];
-  auto& form = tensor.form;
-  const std::string suffix = form.kind == TensorKind::embedding ? ".weight" : "";
-  const auto stem = tensor.name.substr(0, tensor.name.size() - suffix.size());
-  const auto is_new = [&](const std::string& name) {
-    return std::none_of(all.begin(), all.end(),
-                        [&](const GivenTensor& each) { return each.name == name; });
-  };
-  const auto flip = [&form](bool TensorSpec::*flag) { form.*flag = !(form.*flag); };
-  if (what == "missing") {
-    all.erase(all.begin() + static_cast<std::ptrdiff_t>(at));
-  } else if (what == "further") {
-    GivenTensor more = tensor;
-    more.name = stem + "_more" + suffix;
-    more.form.tied = more.form.ignored = more.form.delayed = false;
-    if (is_new(more.name)) all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), more);
-  } else if (what == "renamed") {
-    tensor.name = stem + "_renamed" + suffix;
-  } else if (what == "swapped") {
-    std::swap(all[at], all[(at + 1) % all.size()]);
-  } else if (what == "shape") {
-    if (form.shape.empty()) form.shape = {1};
-    ++form.shape.front();
-  } else if (what == "dimensions") {
-    form.shape.push_back(1);
-  } else if (what == "dtype") {
-    form.dtype = next_dtype(form.dtype);
-  } else if (what == "strides") {
-    flip(&TensorSpec::transposed);
-  } else if (what == "frozen") {
-    flip(&TensorSpec::frozen);
-  } else if (what == "tied") {
-    flip(&TensorSpec::tied);
-  } else if (what == "sparse") {
-    flip(&TensorSpec::sparse);
-  } else if (what == "kind" && form.kind != TensorKind::embedding) {
-    form.kind = form.kind == TensorKind::buffer ? TensorKind::parameter : TensorKind::buffer;
-  } else if ((what == "device" || what == "expanded") && form.kind != TensorKind::embedding) {
-    tensor.state = what;
-  }
+using Tensors = std::vector<GivenTensor>;
+
+std::string with_stem(const GivenTensor& tensor, const std::string& addition) {
+  const auto suffix = suffix_of(tensor.form);
+  return tensor.name.substr(0, tensor.name.size() - suffix.size()) + addition + suffix;
+}
+
+void insert_a_further_one(Tensors& all, size_t at) {
+  GivenTensor more = all[at];
+  more.name = with_stem(more, "_more");
+  more.form.tied = more.form.ignored = more.form.delayed = false;
+  if (std::ranges::find(all, more.name, &GivenTensor::name) == all.end())
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), more);
+}
+
+template <bool TensorSpec::*flag>
+void flip(Tensors& all, size_t at) {
+  all[at].form.*flag = !(all[at].form.*flag);
+}
+
+void set_state(GivenTensor& tensor, const char* state) {
+  if (tensor.form.kind != TensorKind::embedding) tensor.state = state;
+}
+
+// Changes one tensor of a rank's list, or the list. Ignoring and delaying change options alone.
+struct TensorChange {
+  std::string_view word;
+  void (*change)(Tensors& all, size_t at);
+};
+
+constexpr TensorChange kTensorChanges[]{
+    {"missing",
+     [](Tensors& all, size_t at) { all.erase(all.begin() + static_cast<std::ptrdiff_t>(at)); }},
+    {"further", insert_a_further_one},
+    {"renamed", [](Tensors& all, size_t at) { all[at].name = with_stem(all[at], "_renamed"); }},
+    {"swapped", [](Tensors& all, size_t at) { std::swap(all[at], all[(at + 1) % all.size()]); }},
+    {"shape",
+     [](Tensors& all, size_t at) {
+       auto& shape = all[at].form.shape;
+       if (shape.empty()) shape = {1};
+       ++shape.front();
+     }},
+    {"dimensions", [](Tensors& all, size_t at) { all[at].form.shape.push_back(1); }},
+    {"dtype", [](Tensors& all, size_t at) { all[at].form.dtype = next_dtype(all[at].form.dtype); }},
+    {"strides", flip<&TensorSpec::transposed>},
+    {"frozen", flip<&TensorSpec::frozen>},
+    {"tied", flip<&TensorSpec::tied>},
+    {"sparse", flip<&TensorSpec::sparse>},
+    {"kind",
+     [](Tensors& all, size_t at) {
+       auto& kind = all[at].form.kind;
+       if (kind == TensorKind::embedding) return;
+       kind = kind == TensorKind::buffer ? TensorKind::parameter : TensorKind::buffer;
+     }},
+    {"device", [](Tensors& all, size_t at) { set_state(all[at], "device"); }},
+    {"expanded", [](Tensors& all, size_t at) { set_state(all[at], "expanded"); }}};
+
+void change_tensor(Tensors& all, size_t at, const std::string& what) {
+  for (const auto& each : kTensorChanges)
+    if (each.word == what) each.change(all, at);
 }
 
 void change_options(Given& given, const GivenTensor& tensor, const std::string& what) {
@@ -75,8 +96,8 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
   const auto flip_in = [&tensor](std::vector<std::string>& names) {
     if (std::erase(names, tensor.name) == 0) names.push_back(tensor.name);
   };
-  if (what == "ignored") flip_in(options.ignored);
-  if (what == "delayed") {
+  if (what == kIgnored) flip_in(options.ignored);
+  if (what == kDelayed) {
     flip_in(options.delayed);
     options.delayed_until = options.delayed.empty() ? "" : kLast;
   }

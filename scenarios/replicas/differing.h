@@ -40,9 +40,10 @@ struct TensorSpec {
 };
 
 // The words of a Difference that are about a tensor.
+inline constexpr const char *kIgnored = "ignored", *kDelayed = "delayed";
 inline constexpr std::array kTensorDifferences = std::to_array<std::string_view>(
     {"missing", "further", "renamed", "swapped", "shape", "dimensions", "dtype", "strides",
-     "frozen", "tied", "sparse", "kind", "device", "expanded", "ignored", "delayed"});
+     "frozen", "tied", "kind", "device", "expanded", kIgnored, kDelayed, "sparse"});
 
 inline constexpr auto kDifferences = [] {
   std::array<std::string_view, kTensorDifferences.size() + kOptionChanges.size()> words{};

@@ -9,9 +9,7 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
-const std::vector<std::string> kOfTensors{
-    "missing", "further", "renamed", "swapped", "shape",    "dimensions", "dtype",   "strides",
-    "frozen",  "tied",    "kind",    "device",  "expanded", "ignored",    "delayed", "sparse"};
+const std::vector<std::string> kOfTensors(kTensorDifferences.begin(), kTensorDifferences.end());
 const std::vector<std::string> kOfOptions = [] {
   std::vector<std::string> words;
   for (const auto& each : kOptionChanges) words.emplace_back(each.word);
