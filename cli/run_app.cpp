@@ -61,16 +61,6 @@ std::string note_of(const std::vector<std::string>& defaults) {
   return defaults.empty() ? "" : " (read too: " + joined(defaults, ", ") + ")";
 }
 
-// With the names that options of `run` have today.
-std::vector<std::string> with_todays_names(std::vector<std::string> arguments) {
-  const std::string former = "--meet";
-  if (!arguments.empty() && arguments.front() == "run")
-    for (auto& argument : arguments)
-      if (argument == former || argument.starts_with(former + "="))
-        argument.replace(0, former.size(), "--rendezvous-timeout");
-  return arguments;
-}
-
 // CLI11 drops the arguments after "--" of a command without positional arguments, and a command
 // that had some would take the program's own flags. So the "--" before a program that a command
 // starts goes.
@@ -144,7 +134,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   std::vector<std::string> defaults;
   try {
     if (first[0] != '-') defaults = apply_defaults(app, first);
-    auto arguments = with_todays_names(without_separator(app, words));
+    auto arguments = without_separator(app, words);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
     return status;

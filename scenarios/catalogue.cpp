@@ -2,24 +2,21 @@
 
 #include <stdexcept>
 
-#define SCENARIOS(family, file)                    \
+#define SCENARIO(family, file, function)           \
   namespace lockstep::scenarios::family##_##file { \
-    std::vector<Scenario> all();                   \
+    Scenario function();                           \
   }
 #include "scenarios/catalogue.def"
-#undef SCENARIOS
+#undef SCENARIO
 
 namespace lockstep {
 
 std::vector<Scenario> catalogue() {
-  std::vector<Scenario> every;
-  const auto add = [&every](const std::vector<Scenario>& some) {
-    every.insert(every.end(), some.begin(), some.end());
-  };
-#define SCENARIOS(family, file) add(scenarios::family##_##file::all());
+  return {
+#define SCENARIO(family, file, function) scenarios::family##_##file::function(),
 #include "scenarios/catalogue.def"
-#undef SCENARIOS
-  return every;
+#undef SCENARIO
+  };
 }
 
 Scenario scenario_in_catalogue(const std::string& name) {

@@ -32,12 +32,6 @@ struct DemoFlags {
 
 constexpr char kBeliefs[] = "beliefs", kAll[] = "all";
 
-// Beliefs had another name up to version 0.1: "claims", "claim-1", ...
-std::string named_today(const std::string& name) {
-  const std::string before = "claim";
-  return name.starts_with(before) ? "belief" + name.substr(before.size()) : name;
-}
-
 const Demo& demo_named(const Known& known, const std::string& name) {
   std::vector<std::string> names;
   for (const auto* demos : {&known.demos, &known.beliefs})
@@ -248,7 +242,6 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
   add_colour(*command, flags->colour);
   command->callback([flags, &known, &alone, &status] {
-    flags->name = named_today(flags->name);
     status = flags->name == kAll ? write_site(*flags, known, std::move(alone))
              : flags->name.empty() || flags->name == kBeliefs
                  ? list_demos(*flags, known)

@@ -1,5 +1,5 @@
 #include "cli/commands/commands.h"
-#include "cli/commands/glossary.h"
+#include "cli/commands/words.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/output/worked_example.h"
@@ -99,8 +99,8 @@ int explain(const Known& known, const Demo& demo) {
   return kHeld;
 }
 
-// Prints the invariant or pattern of `judge`; returns false for another name.
-bool explain_judge(const Known& known, const std::string& name) {
+// Prints the invariant of `judge`; returns false for another name.
+bool explain_invariant(const Known& known, const std::string& name) {
   for (const auto& is : recorded::invariant_explanations()) {
     if (is.name != name) continue;
     print(name + "\n");
@@ -113,23 +113,17 @@ bool explain_judge(const Known& known, const std::string& name) {
     print_part("read", "docs/judge.md");
     return true;
   }
-  for (const auto& is : recorded::pattern_explanations()) {
-    if (is.name != name) continue;
-    print(name + "\n");
-    print_part("what is seen", std::string(is.seen));
-    print_part("read", "docs/patterns.md");
-    return true;
-  }
   return false;
 }
 
-// Prints the entry of the glossary; returns false for another word.
-bool explain_word(const std::string& name) {
-  const auto* word = find_word(name);
+// Prints the entry of that word; returns false where there is none.
+bool explain_word(const std::string& name, const std::vector<Word>& words,
+                  const std::string& heading, const std::string& page) {
+  const auto* word = find_word(name, words);
   if (word == nullptr) return false;
   print(word->word + "\n");
-  print_part("means", word->means);
-  print_part("read", "docs/glossary.md");
+  print_part(heading, word->means);
+  print_part("read", page);
   return true;
 }
 
@@ -180,13 +174,13 @@ bool search(const Known& known, const std::string& text) {
             joined({std::string(is.name), std::string(is.compared), std::string(is.mistake)}, " "),
             words))
       found.emplace_back(std::string(is.name) + " (judge)", std::string(is.mistake));
-  for (const auto& is : recorded::pattern_explanations())
-    if (holds_all(joined({std::string(is.name), std::string(is.seen)}, " "), words))
-      found.emplace_back(std::string(is.name) + " (judge)", std::string(is.seen));
+  for (const auto& pattern : patterns())
+    if (holds_all(pattern.word + " " + pattern.means, words))
+      found.emplace_back(pattern.word + " (a pattern)", pattern.means);
   for (const auto& is : recorded::symptoms())
     if (holds_all(joined({std::string(is.words), std::string(is.answer)}, " "), words))
       found.emplace_back(std::string(is.about), std::string(is.answer));
-  const auto* explained = find_word(text);
+  const auto* explained = find_word(text, glossary());
   for (const auto& entry : glossary())
     if (&entry != explained && holds_all(entry.word, words))
       found.emplace_back(entry.word + " (a word)", entry.means);
@@ -222,7 +216,8 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
     const bool begins_a_name =
         std::any_of(known.scenarios.begin(), known.scenarios.end(),
                     [&](const auto& each) { return each.name.starts_with(flags->name); });
-    if (!is_file && explain_judge(known, flags->name)) {
+    if (!is_file && (explain_invariant(known, flags->name) ||
+                     explain_word(flags->name, patterns(), "what is seen", "docs/patterns.md"))) {
       status = kHeld;
       return;
     }
@@ -232,7 +227,7 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
         status = explain(known, *demo);
         return;
       }
-      const bool is_word = explain_word(flags->name);
+      const bool is_word = explain_word(flags->name, glossary(), "means", "docs/glossary.md");
       if (search(known, flags->name) || is_word) {
         status = kHeld;
         return;

@@ -15,12 +15,6 @@ struct InvariantExplanation {
 };
 std::span<const InvariantExplanation> invariant_explanations();
 
-// A pattern that a finding names, and what is seen then.
-struct PatternExplanation {
-  std::string_view name, seen;
-};
-std::span<const PatternExplanation> pattern_explanations();
-
 // The words of an exception or of a question, separated by blanks and commas; and what they are
 // about: an invariant, a pattern, a scenario or a page.
 struct Symptom {

@@ -116,6 +116,17 @@ void flip(const Tensors& tensors, int bit) {
   }
 }
 
+// The call with what its options have.
+template <class Options>
+Call call_of(const char* op, Tensors inputs, Tensors outputs, const Options& options) {
+  Call call{.op = op, .inputs = std::move(inputs), .outputs = std::move(outputs)};
+  if constexpr (requires { options.rootRank; }) call.root = static_cast<int>(options.rootRank);
+  if constexpr (requires { options.reduceOp; }) call.reduction = options.reduceOp;
+  call.timeout = options.timeout;
+  call.is_async = options.asyncOp;
+  return call;
+}
+
 }  // namespace
 
 TapLog::TapLog(std::string group, RecordWriter& journal, Injector& injector, CallSites& sites,
@@ -279,182 +290,104 @@ c10::intrusive_ptr<Tap::Options> Tap::getBackendOptions() {
 }
 
 WorkPtr Tap::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  return through({.op = "broadcast",
-                  .inputs = tensors,
-                  .outputs = tensors,
-                  .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("broadcast", tensors, tensors, options),
                  [&] { return backend_->broadcast(tensors, options); });
 }
 
 WorkPtr Tap::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return through({.op = "allreduce",
-                  .inputs = tensors,
-                  .outputs = tensors,
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("allreduce", tensors, tensors, options),
                  [&] { return backend_->allreduce(tensors, options); });
 }
 
 WorkPtr Tap::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return through({.op = "allreduce_sparse",
-                  .inputs = tensors,
-                  .outputs = tensors,
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("allreduce_sparse", tensors, tensors, options),
                  [&] { return backend_->allreduce_sparse(tensors, options); });
 }
 
 WorkPtr Tap::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return through({.op = "allreduce_coalesced",
-                  .inputs = tensors,
-                  .outputs = tensors,
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("allreduce_coalesced", tensors, tensors, options),
                  [&] { return backend_->allreduce_coalesced(tensors, options); });
 }
 
 WorkPtr Tap::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  return through({.op = "reduce",
-                  .inputs = tensors,
-                  .outputs = tensors,
-                  .root = static_cast<int>(options.rootRank),
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("reduce", tensors, tensors, options),
                  [&] { return backend_->reduce(tensors, options); });
 }
 
 WorkPtr Tap::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                        const c10d::AllgatherOptions& options) {
-  return through({.op = "allgather",
-                  .inputs = inputs,
-                  .outputs = flattened(outputs),
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("allgather", inputs, flattened(outputs), options),
                  [&] { return backend_->allgather(outputs, inputs, options); });
 }
 
 WorkPtr Tap::_allgather_base(at::Tensor& output, at::Tensor& input,
                              const c10d::AllgatherOptions& options) {
-  return through({.op = "_allgather_base",
-                  .inputs = {input},
-                  .outputs = {output},
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("_allgather_base", {input}, {output}, options),
                  [&] { return backend_->_allgather_base(output, input, options); });
 }
 
 WorkPtr Tap::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                  const c10d::AllgatherOptions& options) {
-  return through({.op = "allgather_coalesced",
-                  .inputs = inputs,
-                  .outputs = flattened(outputs),
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("allgather_coalesced", inputs, flattened(outputs), options),
                  [&] { return backend_->allgather_coalesced(outputs, inputs, options); });
 }
 
 WorkPtr Tap::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& options) {
-  return through(
-      {.op = "allgather_into_tensor_coalesced",
-       .inputs = inputs,
-       .outputs = outputs,
-       .timeout = options.timeout,
-       .is_async = options.asyncOp},
-      [&] { return backend_->allgather_into_tensor_coalesced(outputs, inputs, options); });
+  return through(call_of("allgather_into_tensor_coalesced", inputs, outputs, options), [&] {
+    return backend_->allgather_into_tensor_coalesced(outputs, inputs, options);
+  });
 }
 
 WorkPtr Tap::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::GatherOptions& options) {
-  return through({.op = "gather",
-                  .inputs = inputs,
-                  .outputs = flattened(outputs),
-                  .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("gather", inputs, flattened(outputs), options),
                  [&] { return backend_->gather(outputs, inputs, options); });
 }
 
 WorkPtr Tap::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                      const c10d::ScatterOptions& options) {
-  return through({.op = "scatter",
-                  .inputs = flattened(inputs),
-                  .outputs = outputs,
-                  .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("scatter", flattened(inputs), outputs, options),
                  [&] { return backend_->scatter(outputs, inputs, options); });
 }
 
 WorkPtr Tap::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                             const c10d::ReduceScatterOptions& options) {
-  return through({.op = "reduce_scatter",
-                  .inputs = flattened(inputs),
-                  .outputs = outputs,
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("reduce_scatter", flattened(inputs), outputs, options),
                  [&] { return backend_->reduce_scatter(outputs, inputs, options); });
 }
 
 WorkPtr Tap::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                   const c10d::ReduceScatterOptions& options) {
-  return through({.op = "_reduce_scatter_base",
-                  .inputs = {input},
-                  .outputs = {output},
-                  .reduction = options.reduceOp,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("_reduce_scatter_base", {input}, {output}, options),
                  [&] { return backend_->_reduce_scatter_base(output, input, options); });
 }
 
 WorkPtr Tap::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                              const c10d::ReduceScatterOptions& options) {
-  return through(
-      {.op = "reduce_scatter_tensor_coalesced",
-       .inputs = inputs,
-       .outputs = outputs,
-       .reduction = options.reduceOp,
-       .timeout = options.timeout,
-       .is_async = options.asyncOp},
-      [&] { return backend_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
+  return through(call_of("reduce_scatter_tensor_coalesced", inputs, outputs, options), [&] {
+    return backend_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  });
 }
 
 WorkPtr Tap::alltoall_base(at::Tensor& output, at::Tensor& input,
                            std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
                            const c10d::AllToAllOptions& options) {
-  return through(
-      {.op = "alltoall_base",
-       .inputs = {input},
-       .outputs = {output},
-       .input_sizes = input_sizes,
-       .output_sizes = output_sizes,
-       .timeout = options.timeout,
-       .is_async = options.asyncOp},
-      [&] { return backend_->alltoall_base(output, input, output_sizes, input_sizes, options); });
+  auto call = call_of("alltoall_base", {input}, {output}, options);
+  call.input_sizes = input_sizes;
+  call.output_sizes = output_sizes;
+  return through(call, [&] {
+    return backend_->alltoall_base(output, input, output_sizes, input_sizes, options);
+  });
 }
 
 WorkPtr Tap::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  return through({.op = "alltoall",
-                  .inputs = inputs,
-                  .outputs = outputs,
-                  .timeout = options.timeout,
-                  .is_async = options.asyncOp},
+  return through(call_of("alltoall", inputs, outputs, options),
                  [&] { return backend_->alltoall(outputs, inputs, options); });
 }
 
 void Tap::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  Call call{.op = "monitoredBarrier",
-            .inputs = {},
-            .outputs = {},
-            .timeout = options.timeout,
-            .is_async = options.asyncOp};
+  auto call = call_of("monitoredBarrier", {}, {}, options);
   const auto [issued, treatment] = log_->issue(call);
   if (treatment.kind == CollectiveFault::Kind::failed) fail_as_injected(issued);
   if (treatment.kind == CollectiveFault::Kind::dropped) return log_->done(issued.sequence);

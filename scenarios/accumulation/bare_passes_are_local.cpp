@@ -293,8 +293,4 @@ Scenario bare_passes_are_local() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {bare_passes_are_local()};
-}
-
 }  // namespace lockstep::scenarios::accumulation_bare_passes_are_local

@@ -174,8 +174,4 @@ Scenario graphs_decide() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {graphs_decide()};
-}
-
 }  // namespace lockstep::scenarios::accumulation_graphs_decide

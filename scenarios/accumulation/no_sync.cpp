@@ -250,8 +250,4 @@ Scenario is_decided_at_forward() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {no_sync_accumulates(), is_decided_at_forward()};
-}
-
 }  // namespace lockstep::scenarios::accumulation_no_sync

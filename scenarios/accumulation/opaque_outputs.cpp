@@ -239,8 +239,4 @@ Scenario opaque_outputs_decide_once() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {opaque_outputs_decide_once()};
-}
-
 }  // namespace lockstep::scenarios::accumulation_opaque_outputs

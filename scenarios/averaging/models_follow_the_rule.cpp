@@ -230,8 +230,4 @@ Scenario models_follow_the_rule() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {models_follow_the_rule()};
-}
-
 }  // namespace lockstep::scenarios::averaging_models_follow_the_rule

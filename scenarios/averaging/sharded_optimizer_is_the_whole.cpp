@@ -365,8 +365,4 @@ Scenario sharded_optimizer_is_the_whole() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {sharded_optimizer_is_the_whole()};
-}
-
 }  // namespace lockstep::scenarios::averaging_sharded_optimizer_is_the_whole

@@ -195,8 +195,4 @@ Scenario every_kind_is_followed() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {every_kind_is_followed()};
-}
-
 }  // namespace lockstep::scenarios::buffers_every_kind_is_followed

@@ -290,8 +290,4 @@ Scenario lag_behind_local_forwards() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {follow_rank_zero(), lag_behind_local_forwards()};
-}
-
 }  // namespace lockstep::scenarios::buffers_follow_rank_zero

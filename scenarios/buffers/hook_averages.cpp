@@ -282,8 +282,4 @@ Scenario hook_averages() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {hook_averages()};
-}
-
 }  // namespace lockstep::scenarios::buffers_hook_averages

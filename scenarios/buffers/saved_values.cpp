@@ -302,8 +302,4 @@ Scenario saved_values() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {saved_values()};
-}
-
 }  // namespace lockstep::scenarios::buffers_saved_values

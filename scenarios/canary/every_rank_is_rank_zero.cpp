@@ -39,8 +39,4 @@ Scenario every_rank_is_rank_zero() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {every_rank_is_rank_zero()};
-}
-
 }  // namespace lockstep::scenarios::canary_every_rank_is_rank_zero

@@ -268,8 +268,4 @@ Scenario files_of_pytorch_are_read() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {files_of_pytorch_are_read()};
-}
-
 }  // namespace lockstep::scenarios::checkpoint_files_of_pytorch_are_read

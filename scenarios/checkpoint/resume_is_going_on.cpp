@@ -265,8 +265,4 @@ Scenario resume_is_going_on() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {resume_is_going_on()};
-}
-
 }  // namespace lockstep::scenarios::checkpoint_resume_is_going_on

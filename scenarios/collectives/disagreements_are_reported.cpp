@@ -174,8 +174,4 @@ Scenario disagreements_are_reported() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {disagreements_are_reported()};
-}
-
 }  // namespace lockstep::scenarios::collectives_disagreements_are_reported

@@ -265,8 +265,4 @@ Scenario give_what_their_names_say() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {give_what_their_names_say()};
-}
-
 }  // namespace lockstep::scenarios::collectives_give_what_their_names_say

@@ -123,8 +123,4 @@ Scenario lacking_gradients_are_reported() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {lacking_gradients_are_reported()};
-}
-
 }  // namespace lockstep::scenarios::errors_lacking_gradients

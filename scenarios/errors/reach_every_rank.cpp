@@ -147,8 +147,4 @@ Scenario reach_every_rank() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {reach_every_rank()};
-}
-
 }  // namespace lockstep::scenarios::errors_reach_every_rank

@@ -220,8 +220,4 @@ Scenario counts_each_sample_once() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {counts_each_sample_once()};
-}
-
 }  // namespace lockstep::scenarios::evaluation_counts_each_sample_once

@@ -183,8 +183,4 @@ Scenario exception_in_backward_reaches_all() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {exception_in_backward_reaches_all()};
-}
-
 }  // namespace lockstep::scenarios::failures_exception_in_backward

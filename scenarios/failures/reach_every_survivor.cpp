@@ -194,8 +194,4 @@ Scenario reach_every_survivor() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {reach_every_survivor()};
-}
-
 }  // namespace lockstep::scenarios::failures_reach_every_survivor

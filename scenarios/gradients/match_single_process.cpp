@@ -304,8 +304,4 @@ Scenario average_over_the_group() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {match_single_process(), average_over_the_group()};
-}
-
 }  // namespace lockstep::scenarios::gradients_match_single_process

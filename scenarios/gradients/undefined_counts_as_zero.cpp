@@ -164,8 +164,4 @@ Scenario undefined_counts_as_zero() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {undefined_counts_as_zero()};
-}
-
 }  // namespace lockstep::scenarios::gradients_undefined_counts_as_zero

@@ -271,8 +271,4 @@ Scenario average_within_bound() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {average_within_bound()};
-}
-
 }  // namespace lockstep::scenarios::hooks_average_within_bound

@@ -333,8 +333,4 @@ Scenario power_sgd_conserves() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {power_sgd_conserves()};
-}
-
 }  // namespace lockstep::scenarios::hooks_power_sgd_conserves

@@ -292,8 +292,4 @@ Scenario joinables_are_shadowed() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {joinables_are_shadowed()};
-}
-
 }  // namespace lockstep::scenarios::join_joinables_are_shadowed

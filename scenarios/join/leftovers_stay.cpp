@@ -233,8 +233,4 @@ Scenario leftovers_stay() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {leftovers_stay()};
-}
-
 }  // namespace lockstep::scenarios::join_leftovers_stay

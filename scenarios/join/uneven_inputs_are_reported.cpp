@@ -292,8 +292,4 @@ Scenario uneven_inputs_are_reported() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {uneven_inputs_are_reported()};
-}
-
 }  // namespace lockstep::scenarios::join_uneven_inputs_are_reported

@@ -198,15 +198,14 @@ std::vector<int64_t> FollowedLog::dtypes() const {
   return spelled(names);
 }
 
-// What a log says of a rank's rebuilt buckets, by `said_of`: nothing before, and unknown where the
-// rank whose gradients decide took no part.
+// `said_of` a rank's rebuilt buckets: nothing before it rebuilds, unknown where they are.
 template <class SaidOf>
 FollowedLog::Values FollowedLog::of_rebuilt(const Rank& rank, const SaidOf& said_of) {
   if (!rank.is_rebuilt) return List();
   return rank.rebuilt ? Values(said_of(*rank.rebuilt)) : Values();
 }
 
-// A line a value: as ranks record it, and as it is expected of a rank.
+// Each value of a log: as ranks record it, and as it is expected of a rank.
 std::span<const FollowedLog::Part> FollowedLog::parts() {
   using Log = const ReplicaLog&;
   using All = const FollowedLog&;

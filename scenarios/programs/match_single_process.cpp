@@ -229,8 +229,4 @@ Scenario match_single_process() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {match_single_process()};
-}
-
 }  // namespace lockstep::scenarios::programs_match_single_process

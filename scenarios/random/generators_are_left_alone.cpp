@@ -285,8 +285,4 @@ Scenario generators_are_left_alone() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {generators_are_left_alone()};
-}
-
 }  // namespace lockstep::scenarios::random_generators_are_left_alone

@@ -85,8 +85,4 @@ Scenario conversion_is_noticed() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {conversion_is_noticed()};
-}
-
 }  // namespace lockstep::scenarios::replicas_conversion_is_noticed

@@ -222,8 +222,4 @@ Scenario differences_are_reported() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {differences_are_reported()};
-}
-
 }  // namespace lockstep::scenarios::replicas_differences_are_reported

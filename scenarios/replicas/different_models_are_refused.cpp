@@ -290,8 +290,4 @@ Scenario different_models_are_refused() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {different_models_are_refused()};
-}
-
 }  // namespace lockstep::scenarios::replicas_different_models_are_refused

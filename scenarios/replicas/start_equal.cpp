@@ -139,8 +139,4 @@ Scenario start_equal() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {start_equal()};
-}
-
 }  // namespace lockstep::scenarios::replicas_start_equal

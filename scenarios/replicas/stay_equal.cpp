@@ -170,8 +170,4 @@ Scenario stay_equal() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {stay_equal()};
-}
-
 }  // namespace lockstep::scenarios::replicas_stay_equal

@@ -220,8 +220,4 @@ Scenario follows_its_program() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {follows_its_program()};
-}
-
 }  // namespace lockstep::scenarios::sampler_follows_its_program

@@ -243,8 +243,4 @@ Scenario partitions_the_dataset() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {partitions_the_dataset()};
-}
-
 }  // namespace lockstep::scenarios::sampler_partitions_the_dataset

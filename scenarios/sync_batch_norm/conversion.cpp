@@ -293,8 +293,4 @@ Scenario conversion() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {conversion()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_conversion

@@ -269,8 +269,4 @@ Scenario evaluation_is_local() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {evaluation_is_local()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_evaluation_is_local

@@ -244,8 +244,4 @@ Scenario gradients_want_weights() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {gradients_want_weights()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_gradients_want_weights

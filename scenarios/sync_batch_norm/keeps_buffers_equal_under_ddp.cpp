@@ -293,8 +293,4 @@ Scenario keeps_buffers_equal_under_ddp() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {keeps_buffers_equal_under_ddp()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp

@@ -169,8 +169,4 @@ Scenario matches_single_process() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {matches_single_process()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_matches_single_process

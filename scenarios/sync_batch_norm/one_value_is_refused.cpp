@@ -208,8 +208,4 @@ Scenario one_value_is_refused() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {one_value_is_refused()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_one_value_is_refused

@@ -150,8 +150,4 @@ Scenario second_derivative_is_refused() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {second_derivative_is_refused()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_second_derivative_is_refused

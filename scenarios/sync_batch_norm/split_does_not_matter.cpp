@@ -293,8 +293,4 @@ Scenario split_does_not_matter() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {split_does_not_matter()};
-}
-
 }  // namespace lockstep::scenarios::sync_batch_norm_split_does_not_matter

@@ -344,8 +344,4 @@ Scenario is_one_process() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {is_one_process()};
-}
-
 }  // namespace lockstep::scenarios::training_is_one_process

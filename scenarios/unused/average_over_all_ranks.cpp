@@ -247,8 +247,4 @@ Scenario are_averaged_over_all_ranks() {
   });
 }
 
-std::vector<Scenario> all() {
-  return {are_averaged_over_all_ranks()};
-}
-
 }  // namespace lockstep::scenarios::unused_average_over_all_ranks

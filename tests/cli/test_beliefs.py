@@ -27,10 +27,6 @@ class Beliefs(ProgramCase):
         self.assert_golden("beliefs", self.transcript("demo", "beliefs"))
         self.assertEqual(list(self.listed()), ["belief-%d" % number for number in range(1, 33)])
 
-    def test_the_names_of_version_0_1_are_known(self):
-        for before, today in (("claims", "beliefs"), ("claim-30", "belief-30")):
-            self.assertEqual(self.run_program("demo", before), self.run_program("demo", today))
-
     def test_each_fails_and_holds_on_its_condition(self):
         """The first whole, of the others what differs; each says when it is true and what proves it, as the list does."""
         texts = []

@@ -103,11 +103,9 @@ class Refusing(Campaign):
         self.assertIn("launched worlds are run alone", said.err)
 
     def test_a_world_that_does_not_fill_names_who_did_not_come(self):
-        """Under the option's former name, too."""
-        for option in ("--rendezvous-timeout", "--meet"):
-            for said in self.all_ended(self.by_hand(3, self.run_of("toys.hold", option, "2"), ranks=(0, 2))):
-                self.assertEqual((said.status, said.out), (2, ""), str(said))
-                self.assertIn("these ranks did not come: 1 (these did: 0, 2)", said.err)
+        for said in self.all_ended(self.by_hand(3, self.run_of("toys.hold", "--rendezvous-timeout", "2"), ranks=(0, 2))):
+            self.assertEqual((said.status, said.out), (2, ""), str(said))
+            self.assertIn("these ranks did not come: 1 (these did: 0, 2)", said.err)
 
     def test_two_processes_of_one_rank_are_found(self):
         """All three hear of it, or the one that came when the two others had met and were at work."""

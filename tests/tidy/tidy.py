@@ -141,7 +141,7 @@ def _named_in(tree, lists):
         if "$" not in name and (name[0] == "/" or not lists.endswith(".cmake")):
             path = os.path.normpath(folder + "/" + name if name[0] != "/" else name).lstrip("/")
             yield path, line_of(text, match.start())
-    for match in re.finditer(r"^SCENARIOS\((\w+), (\w+)\)", text, re.MULTILINE):
+    for match in re.finditer(r"^SCENARIO\((\w+), (\w+), \w+\)", text, re.MULTILINE):
         yield f"{folder}/{match[1]}/{match[2]}.cpp", line_of(text, match.start())
 
 

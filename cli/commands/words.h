@@ -1,4 +1,4 @@
-// The words of docs/glossary.md.
+// The words of docs/glossary.md and the patterns of docs/patterns.md, as the pages define them.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ struct Word {
 };
 
 const std::vector<Word>& glossary();
+const std::vector<Word>& patterns();
 
 // The entry of that word, in any case of its letters; nothing where there is none.
-const Word* find_word(const std::string& word);
+const Word* find_word(const std::string& word, const std::vector<Word>& words);
 
 }  // namespace lockstep::cli

@@ -1,7 +1,7 @@
-#include "cli/commands/glossary.h"
+#include "cli/commands/words.h"
 
-#include "glossary_page.h"
 #include "harness/base/text.h"
+#include "pages.h"
 
 #include <algorithm>
 #include <cctype>
@@ -22,11 +22,13 @@ bool is_word(const std::string& one, const std::string& other) {
   });
 }
 
+// The rows of a page's tables of two columns.
 std::vector<Word> words_of(const std::string& page) {
   std::vector<Word> all;
   for (const auto& line : split(page, '\n')) {
     std::smatch row;
-    if (std::regex_match(line, row, std::regex(R"(\| (.+?) \| (.+) \|)")) && row[1] != "word")
+    if (std::regex_match(line, row, std::regex(R"(\| (.+?) \| (.+) \|)")) && row[1] != "word" &&
+        row[1] != "pattern")
       all.push_back({without_marks(row[1]), without_marks(row[2])});
   }
   return all;
@@ -39,8 +41,13 @@ const std::vector<Word>& glossary() {
   return all;
 }
 
-const Word* find_word(const std::string& word) {
-  for (const auto& entry : glossary()) {
+const std::vector<Word>& patterns() {
+  static const auto all = words_of(kPatterns);
+  return all;
+}
+
+const Word* find_word(const std::string& word, const std::vector<Word>& words) {
+  for (const auto& entry : words) {
     if (is_word(entry.word, word)) return &entry;
     for (const auto& one : split(entry.word, ','))
       if (is_word(one.substr(std::min(one.find_first_not_of(' '), one.size())), word))
