@@ -14,6 +14,7 @@
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/accumulation/beside.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/sentences.h"
@@ -29,62 +30,6 @@ namespace {
 constexpr const char *kEnd = "end", *kCount = "warnings", *kWarning = "first warning",
                      *kWords = "whose words";
 constexpr int64_t kNotCounted = -1;
-
-enum class PassKind { module, evaluation, penalty, parameter };
-
-enum class PassMoment { before, between, after };
-
-struct BarePass {
-  PassKind kind = PassKind::module;
-  PassMoment moment = PassMoment::after;
-  int ranks = 1;  // bit r: on rank r
-  auto operator<=>(const BarePass&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("kind", &BarePass::kind), field("moment", &BarePass::moment),
-                      field("ranks", &BarePass::ranks, between(1, 15))};
-  }
-};
-
-enum class LossOf { output, kept };
-
-struct Beside {
-  WorldSpec world;
-  int steps = 1;
-  LossOf loss_of = LossOf::output;
-  std::vector<BarePass> passes;
-  WrapOptions options;
-  uint64_t seed = 0;
-  auto operator<=>(const Beside&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{
-        field("world", &Beside::world),     field("steps", &Beside::steps, between(1, 4)),
-        field("loss_of", &Beside::loss_of), field("passes", &Beside::passes),
-        field("options", &Beside::options), field("seed", &Beside::seed)};
-  }
-};
-
-// One backward of a case, in the order in which all ranks come to it.
-struct Backward {
-  int step = 0;
-  std::string phase;
-  const BarePass* bare = nullptr;  // null: the step's own
-};
-
-std::vector<Backward> backwards_of(const Beside& c) {
-  std::vector<Backward> all;
-  for (int step = 0; step < c.steps; ++step) {
-    const auto at = [&](PassMoment moment) {
-      for (size_t pass = 0; pass < c.passes.size(); ++pass)
-        if (c.passes[pass].moment == moment)
-          all.push_back({step, "after bare pass " + std::to_string(pass), &c.passes[pass]});
-    };
-    at(PassMoment::before);
-    at(PassMoment::between);
-    all.push_back({step, "after backward"});
-    at(PassMoment::after);
-  }
-  return all;
-}
 
 bool runs_on(const Backward& backward, int rank) {
   return backward.bare == nullptr || (backward.bare->ranks >> rank) % 2 == 1;

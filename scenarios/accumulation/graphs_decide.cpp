@@ -14,6 +14,7 @@
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/accumulation/graphs.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/tensors.h"
 
@@ -23,38 +24,6 @@
 
 namespace lockstep::scenarios::accumulation_graphs_decide {
 namespace {
-
-enum class Forward { synced, local };
-
-struct Graphs {
-  WorldSpec world;
-  std::vector<Forward> forwards;  // empty: one that is synchronised
-  std::vector<int> backwards;     // which forward's, counted cyclically; empty: each once, in order
-  bool of_kept = false;           // losses are of what the module kept, not of its outputs
-  WrapOptions options;
-  uint64_t seed = 0;
-  auto operator<=>(const Graphs&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Graphs::world),
-                      field("forwards", &Graphs::forwards),
-                      field("backwards", &Graphs::backwards, between(0, 15)),
-                      field("of_kept", &Graphs::of_kept),
-                      field("options", &Graphs::options),
-                      field("seed", &Graphs::seed)};
-  }
-};
-
-std::vector<Forward> forwards_of(const Graphs& c) {
-  return c.forwards.empty() ? std::vector{Forward::synced} : c.forwards;
-}
-
-std::vector<size_t> backwards_of(const Graphs& c) {
-  const auto count = forwards_of(c).size();
-  std::vector<size_t> out;
-  for (const int each : c.backwards) out.push_back(static_cast<size_t>(each) % count);
-  for (size_t each = 0; c.backwards.empty() && each < count; ++each) out.push_back(each);
-  return out;
-}
 
 // The gradient of forward `forward` on `rank`.
 std::vector<double> part_of(const Graphs& c, size_t forward, int rank) {

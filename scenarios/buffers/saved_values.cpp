@@ -18,6 +18,7 @@
 #include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/buffers/experiment.h"
+#include "scenarios/buffers/saved.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/sentences.h"
@@ -33,49 +34,6 @@ namespace {
 constexpr int64_t kChannels = 2, kSamples = 3, kSide = 2;
 constexpr const char *kBefore = "before forward", *kIn = "in forward", *kEnd = "after backward",
                      *kSentence = "sentence", *kNext = "after the next backward";
-
-enum class Forward {
-  train,
-  evaluate,
-  train_and_drop,
-  evaluate_and_drop,
-  train_in_no_sync,
-  evaluate_in_no_sync,
-};
-enum class NormKind { batch, instance, own };
-
-struct Saved {
-  WorldSpec world;
-  // In training or evaluation, and inside no_sync or not; graphs are kept, or dropped at once. The
-  // last one is kept; empty: one in training.
-  std::vector<Forward> forwards;
-  NormKind norm = NormKind::batch;  // of LibTorch, or the subject's BatchNorm
-  int axes = 2;                     // behind the channels
-  uint64_t seed = 0;
-  auto operator<=>(const Saved&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Saved::world), field("forwards", &Saved::forwards),
-                      field("norm", &Saved::norm), field("axes", &Saved::axes, between(1, 3)),
-                      field("seed", &Saved::seed, {}, Cost::numbers)};
-  }
-};
-
-std::vector<Forward> forwards_of(const Saved& c) {
-  return c.forwards.empty() ? std::vector{Forward::train} : c.forwards;
-}
-
-bool is_kept(const Saved& c, size_t forward) {
-  const auto all = forwards_of(c);
-  return forward + 1 == all.size() || !word_of(all[forward]).ends_with("drop");
-}
-
-bool evaluates(Forward kind) {
-  return word_of(kind).starts_with("evaluate");
-}
-
-bool is_local(Forward kind) {
-  return word_of(kind).ends_with("no_sync");
-}
 
 // Ranks wait for each other in a backward through what a synchronised forward made.
 bool is_reduced(const Saved& c) {

@@ -6,6 +6,7 @@
 // Silent ranks are drawn for each step and branch, never in the first step, so that stale values
 // exist. Gradients are cleared to none before each step.
 #include "harness/base/values.h"
+#include "scenarios/cases/branches.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -14,17 +15,6 @@
 
 namespace lockstep::scenarios::gradients_undefined_counts_as_zero {
 namespace {
-
-bool is_silent(const Training& c, int step, int rank, int branch) {
-  if (step == 0) return false;
-  return bits_at({.seed = c.seed,
-                  .stream = Stream::order,
-                  .rank = static_cast<uint64_t>(rank),
-                  .step = static_cast<uint64_t>(step),
-                  .index = static_cast<uint64_t>(branch)}) %
-             2 ==
-         0;
-}
 
 class Cut : public torch::autograd::Function<Cut> {
  public:

@@ -14,6 +14,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/join/windows.h"
 
 #include <torch/torch.h>
 
@@ -25,26 +26,6 @@ namespace {
 constexpr const char *kEnd = "after the join", *kNext = "after one more pass",
                      *kGradient = "gradient", *kWeight = "weight";
 constexpr int64_t kElements = 3;
-
-struct Windows {
-  WorldSpec world;
-  int window = 1;           // micro-batches
-  std::vector<int> inputs;  // micro-batches of rank r, read cyclically; empty: one window each
-  bool steps_in_backward = true;  // or the program does, on ranks that have inputs
-  uint64_t seed = 0;
-  auto operator<=>(const Windows&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Windows::world),
-                      field("window", &Windows::window, between(1, 8)),
-                      field("inputs", &Windows::inputs, between(0, 40)),
-                      field("steps_in_backward", &Windows::steps_in_backward),
-                      field("seed", &Windows::seed, {}, Cost::numbers)};
-  }
-};
-
-int inputs_of(const Windows& c, int rank) {
-  return c.inputs.empty() ? c.window : c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
-}
 
 int most_inputs(const Windows& c) {
   int most = 0;

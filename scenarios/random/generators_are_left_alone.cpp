@@ -12,6 +12,7 @@
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/random/drawing.h"
 #include "scenarios/random/splits.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -27,35 +28,6 @@ using namespace random;
 constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kParts = "parts",
                      *kSizes = "sizes of parts";
 constexpr int64_t kSize = 3;
-
-// Something that a training does.
-enum class Act {
-  wrap,   // wraps the model, once more
-  step,   // a synchronised forward and backward
-  local,  // the same inside no_sync
-  mask,   // the program draws a mask, for dropout
-  epoch,  // draws all samples of an epoch
-  split,  // splits the dataset at random
-  sum,    // sums a number over the ranks
-  check,  // compares the replicas
-  save,   // saves a checkpoint
-  load,   // loads it
-};
-
-struct Drawing {
-  WorldSpec world;
-  std::vector<Act> acts;
-  int64_t length = 1;  // samples of the dataset
-  int split = 0;       // the number of kSplits
-  uint64_t seed = 0;
-  auto operator<=>(const Drawing&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
-                      field("length", &Drawing::length, between(1, 10'000)),
-                      field("split", &Drawing::split, between(0, 7)),
-                      field("seed", &Drawing::seed, {}, Cost::numbers)};
-  }
-};
 
 uint64_t seed_of(const Drawing& c, int rank) {
   return c.seed * 1024 + static_cast<uint64_t>(rank);

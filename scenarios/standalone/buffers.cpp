@@ -1,9 +1,8 @@
 // Scenarios of buffers: each forward changes them by what its own rank has.
-#include "harness/base/text.h"
+#include "scenarios/buffers/saved.h"
 #include "scenarios/cases/stateful.h"
 #include "scenarios/standalone/family.h"
-
-#include <map>
+#include "scenarios/standalone/phrases.h"
 
 namespace lockstep::scenarios::standalone {
 
@@ -50,8 +49,7 @@ Python followed(const Stateful& c, Python source, const std::string& x) {
   return source;
 }
 
-std::string forwards_in_words(const Json& value) {
-  const auto c = from_json<Stateful>(value, "case");
+std::string forwards_in_words(const Stateful& c) {
   std::vector<std::string> parts;
   for (const auto kind : forwards_of(c)) {
     if (kind == ForwardKind::synced) parts.emplace_back("a forward and a backward");
@@ -82,8 +80,7 @@ def forward(self, x):
     return self.norm(self.conv(x))
 )";
 
-Python running_statistics(const Json& value) {
-  const auto c = from_json<Stateful>(value, "case");
+Python running_statistics(const Stateful& c) {
   std::vector<int64_t> samples;
   for (int rank = 0; rank < c.world.size; ++rank) samples.push_back(samples_of(c, rank));
   const std::string dtype = "dtype=torch." + std::string(word_of(c.dtype));
@@ -110,8 +107,7 @@ def forward(self, x):
     return x * self.weight
 )";
 
-Python every_kind(const Json& value) {
-  const auto c = from_json<Stateful>(value, "case");
+Python every_kind(const Stateful& c) {
   std::vector<std::string> inputs;
   for (int rank = 0; rank < c.world.size; ++rank)
     inputs.push_back("torch.ones(" + std::to_string(samples_of(c, rank)) + ", 1)");
@@ -124,40 +120,35 @@ Python every_kind(const Json& value) {
 
 // --- buffers.saved_values_do_not_change_unseen --------------------------------------------------
 
-std::vector<std::string> saving_forwards(const Json& value) {
-  auto out = value.at("forwards").get<std::vector<std::string>>();
-  return out.empty() ? std::vector<std::string>{"train"} : out;
-}
+namespace saved = buffers_saved_values;
 
 // One process changes no buffer of a graph that is kept. Where the broadcast does, in an
 // evaluation, it depends on the buffers' bits whether a rank has to throw.
-Python saved_values(const Json& value) {
+Python saved_values(const saved::Saved& c) {
   constexpr int64_t kSamples = 3, kChannels = 2, kSide = 2;
-  const auto norm = value.at("norm").get<std::string>();
-  if (norm == "own") throw NotWritten("the normalising layer of this case is the subject's own");
-  const auto forwards = saving_forwards(value);
-  const auto axes = value.at("axes").get<size_t>();
+  if (c.norm == saved::NormKind::own)
+    throw NotWritten("the normalising layer of this case is the subject's own");
+  const bool is_batch_norm = c.norm == saved::NormKind::batch;
+  const auto forwards = forwards_of(c);
   std::string program = "torch.manual_seed(rank)\ntotal = 0\n";
   for (size_t f = 0; f < forwards.size(); ++f) {
-    const bool trains = forwards[f].starts_with("train"), is_last = f + 1 == forwards.size();
-    const bool is_kept = is_last || !forwards[f].ends_with("_and_drop");
-    if (!trains && is_kept && !is_last && norm == "batch")
+    if (evaluates(forwards[f]) && is_kept(c, f) && f + 1 < forwards.size() && is_batch_norm)
       throw NotWritten(
           "in an evaluation whose graph is kept the bits of buffers decide who has to throw");
-    program += std::string(trains ? "model.train()\n" : "model.eval()\n") +
-               (forwards[f].ends_with("in_no_sync") ? "with no_sync():\n    " : "") +
+    program += std::string(evaluates(forwards[f]) ? "model.eval()\n" : "model.train()\n") +
+               (is_local(forwards[f]) ? "with no_sync():\n    " : "") +
                "output = model(torch.randn(SHAPE))\n";
-    if (is_kept) program += "total = total + (output * torch.randn(SHAPE)).sum()\n";
+    if (is_kept(c, f)) program += "total = total + (output * torch.randn(SHAPE)).sum()\n";
   }
   program +=
       "net.error = None\ntry:\n    total.backward()\nexcept RuntimeError as error:\n"
       "    net.error = str(error)\nyield \"after backward\", None\n";
   std::vector<int64_t> shape{kSamples, kChannels};
-  shape.resize(2 + axes, kSide);
-  const auto layer = norm == "batch" ? "BatchNorm" + std::to_string(axes) + "d(2)"
-                                     : "InstanceNorm" + std::to_string(axes) +
-                                           "d(2, affine=True, track_running_stats=True)";
-  return {.world = value.at("world").at("size").get<int>(),
+  shape.resize(2 + static_cast<size_t>(c.axes), kSide);
+  const auto layer = is_batch_norm ? "BatchNorm" + std::to_string(c.axes) + "d(2)"
+                                   : "InstanceNorm" + std::to_string(c.axes) +
+                                         "d(2, affine=True, track_running_stats=True)";
+  return {.world = c.world.size,
           .values = "SHAPE = " + list(shape) + "\n",
           .net =
               "def __init__(self, rank):\n    super().__init__()\n"
@@ -168,27 +159,26 @@ Python saved_values(const Json& value) {
           .timeout_s = 20};
 }
 
-std::string saved_values_in_words(const Json& value) {
-  const std::map<std::string, std::string> forwards{
-      {"train", "training"},
-      {"evaluate", "evaluation"},
-      {"train_and_drop", "training (dropped)"},
-      {"evaluate_and_drop", "evaluation (dropped)"},
-      {"train_in_no_sync", "training inside no_sync"},
-      {"evaluate_in_no_sync", "evaluation inside no_sync"}};
-  std::vector<std::string> said;
-  for (const auto& each : saving_forwards(value)) said.push_back(forwards.at(each));
-  return "wraps a normalising layer; forwards in " + in_order(said) +
+std::string saved_values_in_words(const saved::Saved& c) {
+  using enum saved::Forward;
+  const std::map<saved::Forward, std::string> forwards{
+      {train, "training"},
+      {evaluate, "evaluation"},
+      {train_and_drop, "training (dropped)"},
+      {evaluate_and_drop, "evaluation (dropped)"},
+      {train_in_no_sync, "training inside no_sync"},
+      {evaluate_in_no_sync, "evaluation inside no_sync"}};
+  return "wraps a normalising layer; forwards in " + in_order(each_in(forwards_of(c), forwards)) +
          "; then one backward through all outputs that were not dropped";
 }
 
 }  // namespace
 
 Families buffers() {
-  return {{"buffers.follow_rank_zero", running_statistics, forwards_in_words},
-          {"buffers.lag_behind_local_forwards", running_statistics, forwards_in_words},
-          {"buffers.every_kind_is_followed", every_kind, forwards_in_words},
-          {"buffers.saved_values_do_not_change_unseen", saved_values, saved_values_in_words}};
+  return {said("buffers.follow_rank_zero", running_statistics, forwards_in_words),
+          said("buffers.lag_behind_local_forwards", running_statistics, forwards_in_words),
+          said("buffers.every_kind_is_followed", every_kind, forwards_in_words),
+          said("buffers.saved_values_do_not_change_unseen", saved_values, saved_values_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

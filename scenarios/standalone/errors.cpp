@@ -1,85 +1,44 @@
 // Scenarios of errors: parameters whose gradients some ranks lack, and a mistake of some rank.
-#include "harness/base/text.h"
-#include "harness/verdict/trace.h"
+#include "scenarios/errors/case.h"
 #include "scenarios/standalone/family.h"
-
-#include <algorithm>
-#include <cmath>
+#include "scenarios/standalone/phrases.h"
 
 namespace lockstep::scenarios::standalone {
 
 namespace {
 
-class Erring {
- public:
-  explicit Erring(const Json& value)
-      : value_(value), options_(from_json<WrapOptions>(value.at("options"), "options")) {}
+using errors::Erring;
+using errors::LackKind;
+using errors::MistakeKind;
 
-  int world() const { return value_.at("world").at("size").get<int>(); }
-  int steps() const { return value_.at("steps").get<int>(); }
-  int passes() const { return 1 + value_.at("local_passes").get<int>(); }
-  const WrapOptions& options() const { return options_; }
-  const Json& at(const char* field) const { return value_.at(field); }
-  std::string mistake() const { return value_.at("mistake").at("kind").get<std::string>(); }
+int passes_of(const Erring& c) {
+  return c.local_passes + 1;
+}
 
-  std::vector<int64_t> sizes() const {
-    auto out = value_.at("sizes").get<std::vector<int64_t>>();
-    return out.empty() ? std::vector<int64_t>{1} : out;
+bool finds_unused(const Erring& c) {
+  return c.options.find_unused_parameters || c.options.static_graph;
+}
+
+// The word for how a pass of a rank lacks a parameter's gradient, or for its mistake; or nothing.
+std::string how(const Erring& c, int step, int pass, int rank, size_t parameter) {
+  const bool is_local = pass + 1 < passes_of(c);
+  if (!is_local && errs(c, step, rank) && mistaken_parameter(c) == parameter)
+    return word_of(c.mistake.kind);
+  const auto lack = lack_of(c, step, rank, parameter, is_local);
+  return lack ? word_of(*lack) : "";
+}
+
+// True if every rank has to receive an error in this step.
+bool fails(const Erring& c, int step) {
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    if (errs(c, step, rank)) return true;
+    for (size_t p = 0; p < parameter_count(c) && !finds_unused(c); ++p)
+      if (const auto lack = lack_of(c, step, rank, p, /*local=*/false);
+          lack == LackKind::unused || lack == LackKind::left_out)
+        return true;
   }
-  bool finds_unused() const { return options_.find_unused_parameters || options_.static_graph; }
-
-  bool errs(int step, int rank) const {
-    const auto& mistake = value_.at("mistake");
-    return mistake.at("kind") != "none" && mistake.at("step").get<int>() % steps() == step &&
-           is_among(mistake.at("ranks"), rank);
-  }
-
-  // How the passes of a rank lack a parameter's gradient: a word, or nothing.
-  std::string how(int step, int pass, int rank, size_t parameter) const {
-    const bool is_local = pass + 1 < passes();
-    const auto count = sizes().size();
-    const auto& mistake = value_.at("mistake");
-    if (!is_local && errs(step, rank) && mistake.at("parameter").get<size_t>() % count == parameter)
-      return mistake.at("kind").get<std::string>();
-    for (const auto& each : value_.at("lacks"))
-      if (each.at("step").get<int>() % steps() == step &&
-          each.at("parameter").get<size_t>() % count == parameter &&
-          each.at("local").get<bool>() == is_local && is_among(each.at("ranks"), rank))
-        return each.at("how").get<std::string>();
-    return "";
-  }
-
-  // True if every rank has to receive an error in this step.
-  bool fails(int step) const {
-    for (int rank = 0; rank < world(); ++rank) {
-      if (errs(step, rank)) return true;
-      for (size_t p = 0; p < sizes().size(); ++p) {
-        const auto word = how(step, passes() - 1, rank, p);
-        if ((word == "unused" || word == "left_out") && !finds_unused()) return true;
-      }
-    }
-    return false;
-  }
-
-  double factor(int step, int pass, int rank, size_t parameter) const {
-    const auto bits = bits_at({.seed = value_.at("seed").get<uint64_t>(),
-                               .stream = Stream::cotangent,
-                               .rank = static_cast<uint64_t>(rank),
-                               .step = static_cast<uint64_t>(8 * step + pass),
-                               .index = parameter});
-    return std::pow(world(), steps()) * static_cast<double>(1 + bits % 7);
-  }
-
- private:
-  bool is_among(const Json& ranks, int rank) const {
-    return ranks.empty() || std::any_of(ranks.begin(), ranks.end(), [&](const Json& each) {
-             return each.get<int>() % world() == rank;
-           });
-  }
-
-  const Json& value_;
-  const WrapOptions options_;
-};
+  return false;
+}
 
 constexpr const char* kLackingPassage = R"(
 
@@ -144,33 +103,38 @@ std::string quoted(const std::string& word) {
   return '"' + word + '"';
 }
 
-Python lacking(const Json& value) {
-  const Erring c(value);
-  const auto mistake = c.mistake();
-  if (!c.at("attempts").empty() && mistake == "throw_in_forward")
+void refuse_what_is_not_written(const Erring& c) {
+  using enum MistakeKind;
+  const auto mistake = c.mistake.kind;
+  if (!c.attempts.empty() && mistake == throw_in_forward)
     throw NotWritten("cases with calls after the end are not written as programs yet");
-  if (mistake != "none" && mistake != "throw_in_backward" && mistake != "throw_in_forward")
-    throw NotWritten("cases with the mistake '" + mistake + "' are not written as programs yet");
-  if (c.at("embedding").get<bool>() || c.at("buffer").get<bool>() || c.at("hook").get<bool>())
+  if (mistake != none && mistake != throw_in_backward && mistake != throw_in_forward)
+    throw NotWritten("cases with the mistake '" + word_of(mistake) +
+                     "' are not written as programs yet");
+  if (c.embedding || c.buffer || c.hook)
     throw NotWritten(
         "cases of errors with a buffer, an embedding or a hook are not written as programs yet");
-  const auto clears = c.at("clears").get<std::string>();
-  if (clears != "none" && clears != "zero")
+  if (c.clears != errors::Clears::none && c.clears != errors::Clears::zero)
     throw NotWritten("cases of errors that keep gradients are not written as programs yet");
-  std::vector<std::string> how, factors, fails;
-  for (int step = 0; step < c.steps(); ++step) {
+  for (const auto& each : c.lacks)
+    if (each.how == LackKind::left_out && finds_unused(c))
+      throw NotWritten(
+          "an output that the loss leaves out where unused parameters are found is not written "
+          "yet");
+}
+
+Python lacking(const Erring& c) {
+  refuse_what_is_not_written(c);
+  std::vector<std::string> how_by_step, factors, fails_by_step;
+  for (int step = 0; step < c.steps; ++step) {
     std::vector<std::string> how_by_rank, factors_by_rank;
-    for (int rank = 0; rank < c.world(); ++rank) {
+    for (int rank = 0; rank < c.world.size; ++rank) {
       std::vector<std::string> words, numbers;
-      for (int pass = 0; pass < c.passes(); ++pass) {
+      for (int pass = 0; pass < passes_of(c); ++pass) {
         std::vector<std::string> word, number;
-        for (size_t p = 0; p < c.sizes().size(); ++p) {
-          word.push_back(quoted(c.how(step, pass, rank, p)));
-          number.push_back(literal(c.factor(step, pass, rank, p)));
-          if (word.back() == quoted("left_out") && c.finds_unused())
-            throw NotWritten(
-                "an output that the loss leaves out where unused parameters are found is not "
-                "written yet");
+        for (size_t p = 0; p < parameter_count(c); ++p) {
+          word.push_back(quoted(how(c, step, pass, rank, p)));
+          number.push_back(literal(coefficient(c, step, pass, rank, p)));
         }
         words.push_back(list(word));
         numbers.push_back(list(number));
@@ -178,61 +142,61 @@ Python lacking(const Json& value) {
       how_by_rank.push_back(list(words));
       factors_by_rank.push_back(list(numbers));
     }
-    how.push_back(list(how_by_rank));
+    how_by_step.push_back(list(how_by_rank));
     factors.push_back(list(factors_by_rank));
-    fails.emplace_back(c.fails(step) ? "True" : "False");
+    fails_by_step.emplace_back(fails(c, step) ? "True" : "False");
   }
-  const bool counts_as_zero = !c.options().find_unused_parameters;
+  std::vector<int64_t> sizes;
+  for (size_t p = 0; p < parameter_count(c); ++p) sizes.push_back(size_of(c, p));
+  const bool to_none = c.clears == errors::Clears::none;
+  const bool counts_as_zero = !c.options.find_unused_parameters;
   return {
-      .world = c.world(),
+      .world = c.world.size,
       .values =
-          "SIZES = " + list(c.sizes()) + "  # of parameters w0, w1, ...\n" +
-          table("HOW", "step, rank, pass and parameter: how it lacks its gradient", how) +
+          "SIZES = " + list(sizes) + "  # of parameters w0, w1, ...\n" +
+          table("HOW", "step, rank, pass and parameter: how it lacks its gradient", how_by_step) +
           table("FACTORS", "step, rank, pass and parameter: its gradient otherwise", factors) +
-          "FAILS = " + list(fails) + "  # by step: every rank has to receive an error\n" +
+          "FAILS = " + list(fails_by_step) + "  # by step: every rank has to receive an error\n" +
           kLackingPassage,
-      .net = filled(kTerms, {{"%FIRST", c.at("order_by_rank").get<bool>() ? "rank" : "0"},
-                             {"%DTYPE", c.at("dtype").get<std::string>()}}),
-      .options = arguments(c.options()),
-      .program = filled(
-          kLackingSteps,
-          {{"%CLEAR", clears == "none" ? "net.zero_grad()" : "net.zero_grad(set_to_none=False)"},
-           {"    %UNDEFINED\n", counts_as_zero ? "    " + std::string(kZeros) + "\n" : ""}}),
+      .net = filled(kTerms,
+                    {{"%FIRST", c.order_by_rank ? "rank" : "0"}, {"%DTYPE", word_of(c.dtype)}}),
+      .options = arguments(c.options),
+      .program =
+          filled(kLackingSteps,
+                 {{"%CLEAR", to_none ? "net.zero_grad()" : "net.zero_grad(set_to_none=False)"},
+                  {"    %UNDEFINED\n", counts_as_zero ? "    " + std::string(kZeros) + "\n" : ""}}),
       .held =
           "{\"error\": net.error, **{name: each.grad for name, each in net.named_parameters()}}",
       .timeout_s = 10};
 }
 
-std::string lacking_in_words(const Json& value) {
-  const Erring c(value);
-  const std::map<std::string, std::string> words{
-      {"unused", "forward does not use a parameter"},
-      {"left_out", "the loss leaves out the output of a parameter"},
-      {"undefined", "a function passes no gradient on to a parameter"}};
-  const auto on = [&](const Json& ranks) {
+std::string lacking_in_words(const Erring& c) {
+  const std::map<LackKind, std::string> words{
+      {LackKind::unused, "forward does not use a parameter"},
+      {LackKind::left_out, "the loss leaves out the output of a parameter"},
+      {LackKind::undefined, "a function passes no gradient on to a parameter"}};
+  const auto on = [&](const errors::Ranks& ranks) {
     std::vector<int> out;
-    for (const auto& each : ranks) out.push_back(each.get<int>() % c.world());
+    for (const auto each : ranks) out.push_back(each % c.world.size);
     return out.empty() ? std::string("on all ranks") : "on " + ranks_text(out);
   };
   std::vector<std::string> parts;
-  for (const auto& each : c.at("lacks"))
-    parts.push_back(on(each.at("ranks")) + " " + words.at(each.at("how")));
-  auto mistake = c.mistake();
-  std::replace(mistake.begin(), mistake.end(), '_', ' ');
-  if (mistake != "none")
-    parts.push_back("the mistake of a rank: " + mistake + " (" + on(c.at("mistake").at("ranks")) +
-                    ")");
-  if (const auto more = c.at("attempts").size(); more > 0 && mistake != "none")
-    parts.push_back(std::to_string(more) + " later calls");
-  return "a forward and a backward" + std::string(c.steps() > 1 ? " in each step" : "") +
+  for (const auto& each : c.lacks) parts.push_back(on(each.ranks) + " " + words.at(each.how));
+  const bool is_mistaken = c.mistake.kind != MistakeKind::none;
+  if (is_mistaken)
+    parts.push_back("the mistake of a rank: " + spoken(c.mistake.kind) + " (" +
+                    on(c.mistake.ranks) + ")");
+  if (!c.attempts.empty() && is_mistaken)
+    parts.push_back(std::to_string(c.attempts.size()) + " later calls");
+  return "a forward and a backward" + std::string(c.steps > 1 ? " in each step" : "") +
          (parts.empty() ? "" : "; " + joined(parts, "; "));
 }
 
 }  // namespace
 
 Families errors() {
-  return {{"errors.lacking_gradients_are_reported", lacking, lacking_in_words},
-          {"errors.reach_every_rank", lacking, lacking_in_words}};
+  return {said("errors.lacking_gradients_are_reported", lacking, lacking_in_words),
+          said("errors.reach_every_rank", lacking, lacking_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

@@ -1,4 +1,6 @@
 #include "harness/base/text.h"
+#include "scenarios/join/joined.h"
+#include "scenarios/join/uneven.h"
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/optimizer_text.h"
 #include "scenarios/standalone/training.h"
@@ -10,16 +12,14 @@ namespace lockstep::scenarios::standalone {
 
 namespace {
 
-int world_size_of(const Json& value) {
-  return value.at("world").at("size").get<int>();
-}
+using join::Joined;
+using join_uneven_inputs_are_reported::Uneven;
 
-// How many inputs each rank has; `otherwise` where the case lists none.
-std::vector<int64_t> inputs_by_rank(const Json& value, int64_t otherwise) {
-  const auto listed = value.at("inputs").get<std::vector<int64_t>>();
+// How many inputs each rank has.
+template <class C>
+std::vector<int64_t> inputs_by_rank(const C& c) {
   std::vector<int64_t> out;
-  for (int rank = 0; rank < world_size_of(value); ++rank)
-    out.push_back(listed.empty() ? otherwise : listed[static_cast<size_t>(rank) % listed.size()]);
+  for (int rank = 0; rank < c.world.size; ++rank) out.push_back(inputs_of(c, rank));
   return out;
 }
 
@@ -64,33 +64,16 @@ for m in range(WINDOW):
 yield "after the next backward", average
 )";
 
-// The windows that all ranks have in common, and one after the join.
-Training windows_of(const Json& value) {
-  const auto inputs = inputs_by_rank(value, 2);
-  const auto micro_batches = value.at("micro_batches").get<int>();
-  const auto common = static_cast<int>(*std::min_element(inputs.begin(), inputs.end()));
-  return {.world = {.size = world_size_of(value)},
-          .steps = common / micro_batches + 1,
-          .network = from_json<NetworkSpec>(value.at("network"), "network"),
-          .batch_log2 = value.at("batch_log2").get<int>(),
-          .shares = value.at("shares").get<std::vector<int>>(),
-          .micro_batches = micro_batches,
-          .options = from_json<WrapOptions>(value.at("options"), "options"),
-          .dtype = value_of_word<Dtype>(value.at("dtype").get<std::string>()).value(),
-          .values = value_of_word<Values>(value.at("values").get<std::string>()).value(),
-          .seed = value.at("seed").get<uint64_t>()};
-}
-
-Python uneven(const Json& value) {
-  if (value.at("joins_again").get<bool>())
-    throw NotWritten("cases with a second join are not written as programs yet");
-  if (value.at("probes").get<bool>())
+Python uneven(const Uneven& c) {
+  if (c.joins_again) throw NotWritten("cases with a second join are not written as programs yet");
+  if (c.probes)
     throw NotWritten("cases with forwards without gradients are not written as programs yet");
-  if (value.at("normalises").get<bool>())
+  if (c.normalises)
     throw NotWritten("PyTorch's SyncBatchNorm runs on GPUs alone, and the case has one");
-  auto source = training_python(windows_of(value));
-  source.values = "INPUTS = " + list(inputs_by_rank(value, 2)) + "  # of each rank\nWINDOW = " +
-                  std::to_string(value.at("micro_batches").get<int>()) + "\n" + source.values;
+  auto source = training_python(training_of(c));
+  source.values = "INPUTS = " + list(inputs_by_rank(c)) +
+                  "  # of each rank\nWINDOW = " + std::to_string(c.micro_batches) + "\n" +
+                  source.values;
   source.program = kUneven;
   source.held =
       "{\"received an error\": net.stopped, \"inputs\": net.taken, **" + source.held + "}";
@@ -98,13 +81,12 @@ Python uneven(const Json& value) {
   return source;
 }
 
-std::string uneven_in_words(const Json& value) {
-  const auto window = value.at("micro_batches").get<int>();
-  return network_in_words(windows_of(value)) + "; in a join ranks train " +
-         inputs_in_words(inputs_by_rank(value, 2)) +
-         (window == 1 ? ""
-                      : ", in windows of " + std::to_string(window) +
-                            ", whose last pass alone is outside no_sync") +
+std::string uneven_in_words(const Uneven& c) {
+  return network_in_words(training_of(c)) + "; in a join ranks train " +
+         inputs_in_words(inputs_by_rank(c)) +
+         (c.micro_batches == 1 ? ""
+                               : ", in windows of " + std::to_string(c.micro_batches) +
+                                     ", whose last pass alone is outside no_sync") +
          "; then all train one step more";
 }
 
@@ -153,72 +135,67 @@ def forward(self, batch):  # whose gradient depends on the parameters
     return (flat * (batch + (flat.detach() * 4).round().clamp(-3, 3)) * MULTIPLE).sum()
 )";
 
-Python joinables(const Json& value) {
-  if (value.at("own_sums") != 0) throw NotWritten("a join of sums of the program's own");
-  const auto inputs = inputs_by_rank(value, 1);
-  const auto most = *std::max_element(inputs.begin(), inputs.end());
-  auto sizes = value.at("sizes").get<std::vector<int64_t>>();
-  if (sizes.empty()) sizes = {1};
-  const auto seed = value.at("seed").get<uint64_t>();
+Python joinables(const Joined& c) {
+  if (c.own_sums != 0) throw NotWritten("a join of sums of the program's own");
+  const int most = joined_steps(c);
+  const auto sizes = c.sizes.empty() ? std::vector<int>{1} : c.sizes;
+  const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<std::string> starts, batches;
   for (size_t p = 0; p < sizes.size(); ++p)
     starts.push_back(literal(
-        real_numbers({.seed = seed, .stream = Stream::parameter, .index = uint64_t{p} << 32},
+        real_numbers({.seed = c.seed, .stream = Stream::parameter, .index = uint64_t{p} << 32},
                      {sizes[p]}, Dtype::float64)));
-  for (int64_t step = 0; step <= most; ++step) {
+  for (int step = 0; step <= most; ++step) {
     std::vector<std::string> ranks;
-    for (int rank = 0; rank < world_size_of(value); ++rank)
-      ranks.push_back(literal(whole_numbers(
-          {.seed = seed,
-           .stream = Stream::input,
-           .rank = static_cast<uint64_t>(rank),
-           .step = static_cast<uint64_t>(step)},
-          3, {std::accumulate(sizes.begin(), sizes.end(), int64_t{0})}, Dtype::float64)));
+    for (int rank = 0; rank < c.world.size; ++rank)
+      ranks.push_back(literal(whole_numbers({.seed = c.seed,
+                                             .stream = Stream::input,
+                                             .rank = static_cast<uint64_t>(rank),
+                                             .step = static_cast<uint64_t>(step)},
+                                            3, {elements}, Dtype::float64)));
     batches.push_back(list(ranks));
   }
   int64_t multiple = 1;
-  for (int64_t divisor = 2; divisor <= world_size_of(value); ++divisor)
-    multiple = std::lcm(multiple, divisor);
-  const bool is_live = value.at("divisor") == "live";
-  const auto optimizer = optimizer_text(
-      value_of_word<OptimizerKind>(value.at("optimizer").get<std::string>()).value());
+  for (int divisor = 2; divisor <= c.world.size; ++divisor)
+    multiple = std::lcm(multiple, int64_t{divisor});
+  const bool is_live = c.divisor == JoinKind::live;
+  const auto optimizer = optimizer_text(c.optimizer);
   const auto comma = optimizer.find(',');
-  return {.world = world_size_of(value),
+  return {.world = c.world.size,
           .values =
               "from torch.distributed.algorithms.join import Join\n"
               "from torch.distributed.optim import ZeroRedundancyOptimizer\n\n"
               "INPUTS = " +
-              list(inputs) + "  # of each rank\nINPUTS_MOST = " + std::to_string(most) +
+              list(inputs_by_rank(c)) + "  # of each rank\nINPUTS_MOST = " + std::to_string(most) +
               "\nSTART = " + list(starts) + "\n" + table("BATCHES", "step and rank", batches) +
               "MULTIPLE = " + std::to_string(multiple) +
               "  # no average of such gradients rounds\n" + (is_live ? kActive : ""),
           .net = kDependent,
-          .options = arguments(
-              {.bucket_cap_bytes = value.at("bucket_cap_bytes").get<int64_t>(),
-               .gradient_as_bucket_view = value.at("gradient_as_bucket_view").get<bool>()}),
+          .options = arguments({.bucket_cap_bytes = c.bucket_cap_bytes,
+                                .gradient_as_bucket_view = c.gradient_as_bucket_view}),
           .program =
               filled(kJoinables, {{"%OPTIMIZER", optimizer.substr(0, comma) + ", dict(" +
                                                      optimizer.substr(comma + 2) + ")"},
                                   {"%DIVISOR", is_live ? "divide_by_initial_world_size=False"
                                                        : "divide_by_initial_world_size=True"},
                                   {"%AVERAGE_IN_JOIN", is_live ? "average_of_active" : "average"},
-                                  {"%UPDATES", value.at("steps_twice").get<bool>() ? "2" : "1"}}),
+                                  {"%UPDATES", c.steps_twice ? "2" : "1"}}),
           .held = "dict(net.named_parameters())",
           .tolerance = 1e-9,
           .timeout_s = 20};
 }
 
-std::string joinables_in_words(const Json& value) {
+std::string joinables_in_words(const Joined& c) {
   return "in a join of a wrapped model and a sharded optimizer, ranks train " +
-         inputs_in_words(inputs_by_rank(value, 1)) + "; then all train one step more" +
-         (value.at("own_sums") == 0 ? "" : "; the program's own sums are shadowed too");
+         inputs_in_words(inputs_by_rank(c)) + "; then all train one step more" +
+         (c.own_sums == 0 ? "" : "; the program's own sums are shadowed too");
 }
 
 }  // namespace
 
 Families joins() {
-  return {{"join.uneven_inputs_are_reported", uneven, uneven_in_words},
-          {"join.joinables_are_shadowed", joinables, joinables_in_words}};
+  return {said("join.uneven_inputs_are_reported", uneven, uneven_in_words),
+          said("join.joinables_are_shadowed", joinables, joinables_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

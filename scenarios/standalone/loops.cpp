@@ -2,10 +2,8 @@
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/optimizer_text.h"
 #include "scenarios/standalone/phrases.h"
-
-#include <algorithm>
-#include <limits>
-#include <numeric>
+#include "scenarios/sync_batch_norm/under_ddp.h"
+#include "scenarios/training/loop.h"
 
 namespace lockstep::scenarios::standalone {
 
@@ -54,113 +52,99 @@ constexpr const char* kScaledUpdate = R"(    for each in net.parameters():
     if good_steps == 2:
         scale, good_steps = scale * 2, 0)";
 
-std::string clip_text(const std::string& clip) {
-  if (clip == "norm") return "torch.nn.utils.clip_grad_norm_(net.parameters(), 8)";
-  return clip == "value" ? "torch.nn.utils.clip_grad_value_(net.parameters(), 3)"
-                         : "pass  # nothing is clipped";
+using training::Clip;
+using training::Loop;
+using training::RateSchedule;
+
+std::string clip_text(Clip clip) {
+  if (clip == Clip::norm) return "torch.nn.utils.clip_grad_norm_(net.parameters(), 8)";
+  return clip == Clip::value ? "torch.nn.utils.clip_grad_value_(net.parameters(), 3)"
+                             : "pass  # nothing is clipped";
 }
 
-// A rank's micro-batch: the numbers that it adds to the gradients of all parameters.
-Numbers batch_of(const Json& value, int step, int micro_batch, int rank, int64_t elements) {
-  const auto world = value.at("world").at("size").get<int>();
-  auto batch = whole_numbers({.seed = value.at("seed").get<uint64_t>(),
-                              .stream = Stream::input,
-                              .rank = static_cast<uint64_t>(rank),
-                              .step = static_cast<uint64_t>(step),
-                              .index = static_cast<uint64_t>(micro_batch) << 32},
-                             2, {elements}, Dtype::float64);
-  for (auto& each : batch.values) each *= world;
-  const auto& overflow = value.at("overflow");
-  if (value.at("scales_loss").get<bool>() && step > 0 && overflow.at("step").get<int>() == step &&
-      micro_batch == 0 && rank == overflow.at("rank").get<int>() % world)
-    batch.values[batch.values.size() / 2] = std::numeric_limits<double>::infinity();
-  return batch;
+Numbers numbers_of(const at::Tensor& values, Dtype dtype) {
+  const auto flat = values.contiguous();
+  return {values.sizes().vec(),
+          {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()},
+          dtype};
 }
 
-Python loop(const Json& value) {
-  if (value.at("steps_in_backward").get<bool>())
+// How the learning rate changes: what is said before the loop, and at the end of each step.
+struct Schedule {
+  std::string at_first, later;
+};
+Schedule schedule_text(const Loop& c) {
+  const auto count = std::to_string(c.steps);
+  const std::string warm_up =
+      "for group in optimizer.param_groups:\n    group[\"lr\"] = arguments[\"lr\"] * ";
+  if (c.schedule == RateSchedule::steps)
+    return {"schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)\n", "schedule.step()\n"};
+  if (c.schedule == RateSchedule::warmup)
+    return {warm_up + "1 / " + count + "\n", warm_up + "(step + 2) / " + count + "\n"};
+  return {};
+}
+
+Python loop(const Loop& c) {
+  if (c.steps_in_backward)
     throw NotWritten("cases whose backward steps are not written as programs yet");
-  if (value.at("begins_anew").get<int>() > 0)
+  if (begins_anew(c))
     throw NotWritten("cases whose replica begins anew are not written as programs yet");
-  const auto world = value.at("world").at("size").get<int>();
-  auto sizes = value.at("sizes").get<std::vector<int64_t>>();
-  if (sizes.empty()) sizes = {1};
-  const auto dtypes = value.at("dtypes").get<std::vector<std::string>>();
   std::vector<std::string> starts, steps;
-  for (int rank = 0; rank < world; ++rank) {
+  for (int rank = 0; rank < c.world.size; ++rank) {
     std::vector<std::string> own;
-    for (size_t p = 0; p < sizes.size(); ++p)
-      own.push_back(literal(
-          real_numbers({.seed = value.at("seed").get<uint64_t>(),
-                        .stream = Stream::parameter,
-                        .rank = static_cast<uint64_t>(rank),
-                        .index = uint64_t{p} << 32},
-                       {sizes[p]},
-                       dtypes.empty() ? Dtype::float32
-                                      : value_of_word<Dtype>(dtypes[p % dtypes.size()]).value())));
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      own.push_back(
+          literal(numbers_of(start_of(c, rank, p),
+                             c.dtypes.empty() ? Dtype::float32 : c.dtypes[p % c.dtypes.size()])));
     starts.push_back(list(own));
   }
-  const auto window = value.at("micro_batches").get<int>();
-  for (int step = 0; step < value.at("steps").get<int>(); ++step) {
+  for (int step = 0; step < c.steps; ++step) {
     std::vector<std::string> batches;
-    for (int m = 0; m < window; ++m) {
+    for (int m = 0; m < c.micro_batches; ++m) {
       std::vector<std::string> ranks;
-      for (int rank = 0; rank < world; ++rank)
-        ranks.push_back(literal(batch_of(value, step, m, rank,
-                                         std::accumulate(sizes.begin(), sizes.end(), int64_t{0}))));
+      for (int rank = 0; rank < c.world.size; ++rank)
+        ranks.push_back(literal(numbers_of(batch_of(c, step, m, rank), Dtype::float64)));
       batches.push_back(list(ranks));
     }
     steps.push_back(list(batches));
   }
-  const auto optimizer = optimizer_text(
-      value_of_word<OptimizerKind>(value.at("optimizer").get<std::string>()).value());
+  const auto optimizer = optimizer_text(c.optimizer);
   const auto comma = optimizer.find(',');
-  const bool scales = value.at("scales_loss").get<bool>();
-  const auto schedule = value.at("schedule").get<std::string>();
-  const auto count = std::to_string(value.at("steps").get<int>());
-  const std::string warm_up =
-      "for group in optimizer.param_groups:\n    group[\"lr\"] = arguments[\"lr\"] * ";
-  const std::string at_first = schedule == "steps"
-                                   ? "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)"
-                               : schedule == "warmup" ? warm_up + "1 / " + count
-                                                      : "";
-  std::string later = schedule == "steps" ? "schedule.step()\n" : "";
-  if (schedule == "warmup") later = warm_up + "(step + 2) / " + count + "\n";
+  const auto schedule = schedule_text(c);
   const auto update =
-      filled(scales ? kScaledUpdate : kUpdate, {{"%CLIP", clip_text(value.at("clip"))}});
+      filled(scales_loss(c) ? kScaledUpdate : kUpdate, {{"%CLIP", clip_text(c.clip)}});
   return {
-      .world = world,
+      .world = c.world.size,
       .values = table("START", "rank", starts) + table("X", "step, micro-batch and rank", steps),
       .net = kFed,
-      .options =
-          arguments({.bucket_cap_bytes = value.at("bucket_cap_bytes").get<int64_t>(),
-                     .gradient_as_bucket_view = value.at("gradient_as_bucket_view").get<bool>()}),
-      .program = filled(
-          kLoop, {{"%OPTIMIZER",
-                   optimizer.substr(0, comma) + ", dict(" + optimizer.substr(comma + 2) + ")"},
-                  {"%SCHEDULE\n", at_first.empty() ? "" : at_first + "\n"},
-                  {"%SCALE", scales ? "1024" : "1"},
-                  {"%STEPS", count},
-                  {"%ZERO", value.at("zero_in_place").get<bool>() ? "set_to_none=False" : ""},
-                  {"%WINDOW", std::to_string(window)},
-                  {"%UPDATE", update},
-                  {"%AFTER\n", later.empty() ? "" : indented(later, 4)}}),
+      .options = arguments({.bucket_cap_bytes = c.bucket_cap_bytes,
+                            .gradient_as_bucket_view = c.gradient_as_bucket_view}),
+      .program =
+          filled(kLoop, {{"%OPTIMIZER", optimizer.substr(0, comma) + ", dict(" +
+                                            optimizer.substr(comma + 2) + ")"},
+                         {"%SCHEDULE\n", schedule.at_first},
+                         {"%SCALE", scales_loss(c) ? "1024" : "1"},
+                         {"%STEPS", std::to_string(c.steps)},
+                         {"%ZERO", c.zero_in_place ? "set_to_none=False" : ""},
+                         {"%WINDOW", std::to_string(c.micro_batches)},
+                         {"%UPDATE", update},
+                         {"%AFTER\n", schedule.later.empty() ? "" : indented(schedule.later, 4)}}),
       .held =
           "{**{f\"{name}.grad\": each.grad for name, each in net.named_parameters()}, "
           "**dict(net.named_parameters())}",
       .tolerance = 1e-5};
 }
 
-std::string loop_in_words(const Json& value) {
-  std::string out = steps_text(value) + " with " + value.at("optimizer").get<std::string>();
-  if (value.at("micro_batches").get<int>() > 1)
-    out += ", each of " + std::to_string(value.at("micro_batches").get<int>()) +
+std::string loop_in_words(const Loop& c) {
+  std::string out = steps_in_words(c.steps) + " with " + word_of(c.optimizer);
+  if (c.micro_batches > 1)
+    out += ", each of " + std::to_string(c.micro_batches) +
            " micro-batches, all but the last inside no_sync";
-  if (value.at("steps_in_backward").get<bool>()) out += ", whose step the backward itself makes";
-  if (value.at("begins_anew").get<int>() > 0) out += ", a replica that begins anew";
-  if (value.at("schedule") != "constant") out += ", a learning rate that changes";
-  if (value.at("clip") != "none") out += ", clipped gradients";
-  if (value.at("scales_loss").get<bool>()) out += ", a scaled loss";
+  if (c.steps_in_backward) out += ", whose step the backward itself makes";
+  if (c.begins_anew > 0) out += ", a replica that begins anew";
+  if (c.schedule != RateSchedule::constant) out += ", a learning rate that changes";
+  if (c.clip != Clip::none) out += ", clipped gradients";
+  if (c.scales_loss) out += ", a scaled loss";
   return out;
 }
 
@@ -178,45 +162,48 @@ def forward(self, x):
     return self.norm(self.conv(x))
 )";
 
-Python plain_norm(const Json& value) {
-  if (value.at("norm") != "plain") throw NotWritten("PyTorch's SyncBatchNorm runs on GPUs alone");
-  const auto world = value.at("world").at("size").get<int>();
-  const auto samples = value.at("samples").get<std::vector<int>>();
+using sync_batch_norm::UnderDdp;
+
+bool is_plain(const UnderDdp& c) {
+  return c.norm == sync_batch_norm::NormKind::plain;
+}
+
+Python plain_norm(const UnderDdp& c) {
+  if (!is_plain(c)) throw NotWritten("PyTorch's SyncBatchNorm runs on GPUs alone");
   std::vector<std::string> batches;
-  for (int rank = 0; rank < world; ++rank) {
-    const auto count = samples.empty() ? 2 : samples[static_cast<size_t>(rank) % samples.size()];
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto count =
+        c.samples.empty() ? 2 : c.samples[static_cast<size_t>(rank) % c.samples.size()];
     batches.push_back("torch.full((" + std::to_string(count) + ", 1, 2, 2), " +
-                      literal(rank % 2 * value.at("distance").get<double>()) + ")");
+                      literal(static_cast<double>(rank % 2 * c.distance)) + ")");
   }
-  const bool broadcasts = value.at("broadcast_buffers").get<bool>();
-  return {.world = world,
+  return {.world = c.world.size,
           .values = table("X", "rank", batches) +
                     "\n\ndef follow(nets):  # a forward begins with rank 0's buffers\n    for net "
                     "in nets[1:]:\n"
                     "        for mine, first in zip(net.buffers(), nets[0].buffers()):\n"
                     "            mine.copy_(first)\n\n",
           .net = kPlainNorm,
-          .options = arguments({.broadcast_buffers = broadcasts}),
-          .program = "for step in range(" + std::to_string(value.at("steps").get<int>()) +
+          .options = arguments({.broadcast_buffers = c.broadcast_buffers}),
+          .program = "for step in range(" + std::to_string(c.steps) +
                      "):\n    net.zero_grad()\n    yield None, " +
-                     (broadcasts ? "follow" : "None") +
+                     (c.broadcast_buffers ? "follow" : "None") +
                      "\n    model(X[rank]).square().sum().backward()\n    yield f\"after step "
                      "{step}\", None\n",
           .held = "dict(net.named_buffers())",
           .tolerance = 1e-5};
 }
 
-std::string norm_in_words(const Json& value) {
-  return std::string("wraps a convolution and a ") +
-         (value.at("norm") == "plain" ? "BatchNorm" : "SyncBatchNorm") + ", " + steps_text(value) +
-         " on batches that differ by rank";
+std::string norm_in_words(const UnderDdp& c) {
+  return std::string("wraps a convolution and a ") + (is_plain(c) ? "BatchNorm" : "SyncBatchNorm") +
+         ", " + steps_in_words(c.steps) + " on batches that differ by rank";
 }
 
 }  // namespace
 
 Families loops() {
-  return {{"training.is_one_process", loop, loop_in_words},
-          {"sync_batch_norm.keeps_buffers_equal_under_ddp", plain_norm, norm_in_words}};
+  return {said("training.is_one_process", loop, loop_in_words),
+          said("sync_batch_norm.keeps_buffers_equal_under_ddp", plain_norm, norm_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

@@ -235,8 +235,7 @@ std::string body_of(const ProgramSpec& c, const std::vector<Action>& actions) {
   return body;
 }
 
-Python program(const Json& value) {
-  const auto c = from_json<ProgramSpec>(value, "case");
+Python program(const ProgramSpec& c) {
   refuse_what_is_not_written(c);
   const auto actions = actions_of(c);
   const auto body = body_of(c, actions);
@@ -265,8 +264,7 @@ Python program(const Json& value) {
           .timeout_s = 20};
 }
 
-std::string program_in_words(const Json& value) {
-  const auto c = from_json<ProgramSpec>(value, "case");
+std::string program_in_words(const ProgramSpec& c) {
   std::vector<std::string> steps;
   for (const auto& action : actions_of(c)) {
     auto word = word_of_step(action.step);
@@ -283,7 +281,7 @@ std::string program_in_words(const Json& value) {
 }  // namespace
 
 Families programs() {
-  return {{"programs.match_single_process", program, program_in_words}};
+  return {said("programs.match_single_process", program, program_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

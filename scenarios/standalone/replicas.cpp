@@ -42,8 +42,7 @@ def wrapped(net, rank):
 
 )";
 
-Python different(const Json& value) {
-  const auto c = from_json<Differing>(value, "case");
+Python different(const Differing& c) {
   std::vector<std::string> tensors, options;
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto given = given_to(c, rank);
@@ -75,8 +74,7 @@ Python different(const Json& value) {
           .timeout_s = 10};
 }
 
-std::string different_in_words(const Json& value) {
-  const auto c = from_json<Differing>(value, "case");
+std::string different_in_words(const Differing& c) {
   std::vector<std::string> parts;
   const std::map<std::string, std::string> words{{"missing", "lacks a tensor"},
                                                  {"further", "has one tensor more"},
@@ -97,7 +95,7 @@ std::string different_in_words(const Json& value) {
 }  // namespace
 
 Families replicas() {
-  return {{"replicas.different_models_are_refused", different, different_in_words}};
+  return {said("replicas.different_models_are_refused", different, different_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

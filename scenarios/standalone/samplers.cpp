@@ -18,8 +18,7 @@ constexpr const char* kDraws = R"(for epoch in range(len(RIGHT)):
     yield f"epoch {epoch}", None
 )";
 
-Python partitions(const Json& value) {
-  const auto c = from_json<Sampling>(value, "case");
+Python partitions(const Sampling& c) {
   if (c.shuffle && c.constant_memory)
     throw NotWritten("PyTorch's DistributedSampler always stores its order");
   if (!c.drop_last && !c.pad)
@@ -59,8 +58,7 @@ Python partitions(const Json& value) {
           .no_sync = "nullcontext"};
 }
 
-std::string draws_in_words(const Json& value) {
-  const auto c = from_json<Sampling>(value, "case");
+std::string draws_in_words(const Sampling& c) {
   return "each of " + std::to_string(c.world.size) + " ranks draws its part of " +
          counted(c.length, "sample") + ", " + (c.shuffle ? "shuffled" : "in order") +
          (c.drop_last ? ", the rest dropped" : "") + ", in " + counted(c.epochs, "epoch");
@@ -69,7 +67,7 @@ std::string draws_in_words(const Json& value) {
 }  // namespace
 
 Families samplers() {
-  return {{"sampler.partitions_the_dataset", partitions, draws_in_words}};
+  return {said("sampler.partitions_the_dataset", partitions, draws_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

@@ -1,15 +1,12 @@
 // Scenarios of the shape Training.
 #include "harness/base/text.h"
+#include "scenarios/cases/branches.h"
 #include "scenarios/standalone/family.h"
 #include "scenarios/standalone/training.h"
 
 namespace lockstep::scenarios::standalone {
 
 namespace {
-
-Training training_of(const Json& value) {
-  return from_json<Training>(value, "case");
-}
 
 // The body of a loop over the steps.
 std::string steps_text(const Training& c, const std::string& body) {
@@ -43,28 +40,24 @@ std::string loss_of_micro_batch(const Training& c) {
              : "loss(model, step * " + std::to_string(c.micro_batches) + " + m, rank)";
 }
 
-Python no_sync_around_both(const Json& value) {
-  const auto c = training_of(value);
+Python no_sync_around_both(const Training& c) {
   const auto pass = loss_of_micro_batch(c) + ".backward()\n";
   return window(c, "with no_sync():\n    " + pass, pass);
 }
 
-Python no_sync_around_one(const Json& value) {
-  const auto c = training_of(value);
+Python no_sync_around_one(const Training& c) {
   const auto forward = "value = " + loss_of_micro_batch(c) + "\n";
   return window(c, "with no_sync():\n    " + forward + "value.backward()\n",
                 forward + "with no_sync():\n    value.backward()\n");
 }
 
-std::string windows_in_words(const Json& value) {
-  const auto c = training_of(value);
+std::string windows_in_words(const Training& c) {
   return network_in_words(c) + "; each step has " + std::to_string(c.micro_batches - 1) +
          (c.micro_batches == 2 ? " micro-batch" : " micro-batches") +
          " inside no_sync and one outside";
 }
 
-Python whole_window(const Json& value) {
-  const auto c = training_of(value);
+Python whole_window(const Training& c) {
   auto source = training_python(c);
   std::string body = "optimizer.zero_grad()\n";
   if (c.micro_batches > 1)
@@ -78,16 +71,14 @@ Python whole_window(const Json& value) {
   return source;
 }
 
-std::string training_in_words(const Json& value) {
-  const auto c = training_of(value);
+std::string training_in_words(const Training& c) {
   return network_in_words(c) + " and " + steps_in_words(c.steps) +
          (c.micro_batches > 1 ? ", each of " + counted(c.micro_batches - 1, "micro-batch") +
                                     " inside no_sync and one outside"
                               : "");
 }
 
-Python stays_equal(const Json& value) {
-  const auto c = training_of(value);
+Python stays_equal(const Training& c) {
   auto source = training_python(c);
   source.tolerance = 1e-5;
   source.held = "{**" + source.held +
@@ -103,21 +94,7 @@ Python stays_equal(const Json& value) {
 
 // --- what some branches do ----------------------------------------------------------------------
 
-// As unused/average_over_all_ranks draws them.
-bool is_used(const Training& c, int step, int rank, int branch) {
-  if (branch == 0) return true;
-  const auto drawn = [&](int who) {
-    return bits_at({.seed = c.seed,
-                    .stream = Stream::order,
-                    .rank = static_cast<uint64_t>(who),
-                    .step = c.options.static_graph ? 0 : static_cast<uint64_t>(step),
-                    .index = static_cast<uint64_t>(branch)});
-  };
-  return drawn(1000) % 3 != 0 && drawn(rank) % 2 == 0;
-}
-
-Python unused(const Json& value) {
-  const auto c = training_of(value);
+Python unused(const Training& c) {
   auto source =
       training_python(c, "return output if self.uses[branch] else torch.zeros_like(output)\n");
   source.values = switches_by_branch(c, "USES", is_used) + source.values;
@@ -129,21 +106,9 @@ Python unused(const Json& value) {
   return source;
 }
 
-std::string unused_in_words(const Json& value) {
-  const auto c = training_of(value);
+std::string unused_in_words(const Training& c) {
   return network_in_words(c) + " and " + steps_in_words(c.steps) +
          ", in which ranks use different branches";
-}
-
-// As gradients/undefined_counts_as_zero draws them.
-bool is_silent(const Training& c, int step, int rank, int branch) {
-  return step > 0 && bits_at({.seed = c.seed,
-                              .stream = Stream::order,
-                              .rank = static_cast<uint64_t>(rank),
-                              .step = static_cast<uint64_t>(step),
-                              .index = static_cast<uint64_t>(branch)}) %
-                             2 ==
-                         0;
 }
 
 constexpr const char* kCut = R"(
@@ -159,8 +124,7 @@ class Cut(torch.autograd.Function):  # passes no gradient on
 
 )";
 
-Python undefined(const Json& value) {
-  const auto c = training_of(value);
+Python undefined(const Training& c) {
   auto source = training_python(c, "return Cut.apply(output) if self.is_cut[branch] else output\n");
   source.values = switches_by_branch(c, "IS_CUT", is_silent) + source.values + (kCut + 1);
   source.program = steps_text(
@@ -173,16 +137,14 @@ Python undefined(const Json& value) {
   return source;
 }
 
-std::string undefined_in_words(const Json& value) {
-  const auto c = training_of(value);
+std::string undefined_in_words(const Training& c) {
   return network_in_words(c) + " and " + steps_in_words(c.steps) +
          "; from the second on, functions on some ranks pass no gradient on";
 }
 
 // --- one forward, or none -----------------------------------------------------------------------
 
-Python converted(const Json& value) {
-  const auto c = training_of(value);
+Python converted(const Training& c) {
   auto source = training_python(c);
   source.program =
       std::string(c.dtype == Dtype::float64 ? "net.float().double()" : "net.double().float()") +
@@ -190,21 +152,19 @@ Python converted(const Json& value) {
   return source;
 }
 
-std::string converted_in_words(const Json& value) {
-  return network_in_words(training_of(value)) +
-         ", converts it to another dtype and back, one forward, one backward";
+std::string converted_in_words(const Training& c) {
+  return network_in_words(c) + ", converts it to another dtype and back, one forward, one backward";
 }
 
-Python starts_equal(const Json& value) {
-  auto source = training_python(training_of(value));
+Python starts_equal(const Training& c) {
+  auto source = training_python(c);
   source.program = "yield \"wrapped\", None\n";
   source.held = "dict([*net.named_parameters(), *net.named_buffers()])";
   return source;
 }
 
-std::string start_in_words(const Json& value) {
-  return network_in_words(training_of(value)) +
-         ", whose values each rank has drawn for itself, and no more";
+std::string start_in_words(const Training& c) {
+  return network_in_words(c) + ", whose values each rank has drawn for itself, and no more";
 }
 
 // --- an exception -------------------------------------------------------------------------------
@@ -239,8 +199,7 @@ if step == THROWS[0]:  # each rank is to receive an error: its own, or one that 
 yield f"step {step}, after backward", average
 )";
 
-Python throws_in_backward(const Json& value) {
-  const auto c = training_of(value);
+Python throws_in_backward(const Training& c) {
   auto source =
       training_python(c, "return Passage.apply(output, self.throws) if branch == 0 else output\n");
   const auto& planned = c.world.injections.front();
@@ -253,8 +212,7 @@ Python throws_in_backward(const Json& value) {
   return source;
 }
 
-std::string throwing_in_words(const Json& value) {
-  const auto c = training_of(value);
+std::string throwing_in_words(const Training& c) {
   const auto& planned = c.world.injections.front();
   return network_in_words(c) + " and " + steps_in_words(c.steps) + "; in step " +
          std::to_string(planned.at.step) + " the backward of rank " + std::to_string(planned.rank) +
@@ -264,16 +222,17 @@ std::string throwing_in_words(const Json& value) {
 }  // namespace
 
 Families trainings() {
-  return {{"accumulation.no_sync_accumulates", no_sync_around_both, windows_in_words},
-          {"accumulation.is_decided_at_forward", no_sync_around_one, windows_in_words},
-          {"gradients.match_single_process", whole_window, training_in_words},
-          {"gradients.average_over_the_group", whole_window, training_in_words},
-          {"gradients.undefined_counts_as_zero", undefined, undefined_in_words},
-          {"unused.are_averaged_over_all_ranks", unused, unused_in_words},
-          {"replicas.start_equal", starts_equal, start_in_words},
-          {"replicas.stay_equal", stays_equal, training_in_words},
-          {"replicas.conversion_is_noticed", converted, converted_in_words},
-          {"failures.exception_in_backward_reaches_all", throws_in_backward, throwing_in_words}};
+  return {
+      said("accumulation.no_sync_accumulates", no_sync_around_both, windows_in_words),
+      said("accumulation.is_decided_at_forward", no_sync_around_one, windows_in_words),
+      said("gradients.match_single_process", whole_window, training_in_words),
+      said("gradients.average_over_the_group", whole_window, training_in_words),
+      said("gradients.undefined_counts_as_zero", undefined, undefined_in_words),
+      said("unused.are_averaged_over_all_ranks", unused, unused_in_words),
+      said("replicas.start_equal", starts_equal, start_in_words),
+      said("replicas.stay_equal", stays_equal, training_in_words),
+      said("replicas.conversion_is_noticed", converted, converted_in_words),
+      said("failures.exception_in_backward_reaches_all", throws_in_backward, throwing_in_words)};
 }
 
 }  // namespace lockstep::scenarios::standalone

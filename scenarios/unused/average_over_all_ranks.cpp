@@ -7,6 +7,7 @@
 // that counts only the users, and a zero instead of no gradient.
 #include "harness/base/values.h"
 #include "harness/cases/generators.h"
+#include "scenarios/cases/branches.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -20,19 +21,6 @@ namespace lockstep::scenarios::unused_average_over_all_ranks {
 namespace {
 
 constexpr const char* kReduced = "buckets reduced";
-
-// One branch in three is unused on all ranks; each rank uses every second one of the others.
-bool is_used(const Training& c, int step, int rank, int branch) {
-  if (branch == 0) return true;
-  const auto drawn = [&](int who) {
-    return bits_at({.seed = c.seed,
-                    .stream = Stream::order,
-                    .rank = static_cast<uint64_t>(who),
-                    .step = c.options.static_graph ? 0 : static_cast<uint64_t>(step),
-                    .index = static_cast<uint64_t>(branch)});
-  };
-  return drawn(1000) % 3 != 0 && drawn(rank) % 2 == 0;
-}
 
 class Partial : public Network {
  public:

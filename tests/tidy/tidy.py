@@ -36,7 +36,6 @@ LONG_FILES = {
     "harness/cases/judge.cpp": "every kind of verdict, in its order of precedence",
     "scenarios/hooks/power_sgd_conserves.cpp": "one claim, whose ten checks read beside each other",
     "scenarios/averaging/sharded_optimizer_is_the_whole.cpp": "a divided optimizer and a whole one side by side, and the checks of both",
-    "scenarios/buffers/saved_values.cpp": "one case, from its layers to the sentence of each rank",
     "tests/tidy/tidy.py": "one list of rules and of their exceptions",
     "scenarios/cases/expect.cpp": "the expected steps, and what each mistake in averaging leaves in their place",
     "scenarios/gradients/match_single_process.cpp": "one case from claim to checks, as the reading path shows it",
