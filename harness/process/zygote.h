@@ -34,6 +34,15 @@ struct ZygoteServer {
   std::function<void()> finish = nullptr;
 };
 
+// By the functions of these names of a server, which lives as long.
+template <class Server>
+ZygoteServer served_by(const std::shared_ptr<Server>& server) {
+  return {.prepare = [server] { server->prepare(); },
+          .serve = [server](const std::string& request,
+                            int stop) { return server->serve(request, stop); },
+          .finish = [server] { server->finish(); }};
+}
+
 class Zygote {
  public:
   // Forks; does not wait for `prepare`. The server closes `close_there`: descriptors of this

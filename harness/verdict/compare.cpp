@@ -118,13 +118,8 @@ Explanations other_steps_values(const Comparison& one, const std::vector<Compari
 // Whether the ranks agree shows where to look: at what all ranks do alike, or at what one rank does
 // differently.
 Details note(const Difference& is, const Diagnosis& diagnosis) {
-  const auto same = [](const std::vector<TensorValue>& values) {
-    return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
-      return close(value, values.front(), nullptr);
-    });
-  };
-  if (is.row.by_rank.size() < 2 || !same(is.expected)) return {};
-  if (!same(is.row.by_rank)) return {"note: the ranks differ from each other"};
+  if (is.row.by_rank.size() < 2 || !all_alike(is.expected)) return {};
+  if (!all_alike(is.row.by_rank)) return {"note: the ranks differ from each other"};
   if (diagnosis.text == kOnlyTheReferenceShows) return {};
   return {std::string("note: ") + kOnlyTheReferenceShows};
 }

@@ -25,12 +25,6 @@ std::string listed_ranks(const std::vector<size_t>& ranks) {
          (left == 0 ? "" : " and " + std::to_string(left) + " more");
 }
 
-bool all_alike(const std::vector<TensorValue>& values) {
-  return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
-    return close(value, values.front(), nullptr);
-  });
-}
-
 std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {
   std::vector<WrongRow> out;
   for (const auto& row : rows)
@@ -150,6 +144,12 @@ std::optional<Relation> how_it_differs(const Row& row, size_t odd, const std::ve
 }
 
 }  // namespace
+
+bool all_alike(const std::vector<TensorValue>& values) {
+  return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
+    return close(value, values.front(), nullptr);
+  });
+}
 
 bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound) {
   if (!comparable(a, b)) return false;

@@ -27,6 +27,9 @@ struct Difference {
 // `bound` is null, so that the sign of a zero is no difference and NaN equals NaN.
 bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound);
 
+// Whether all have the same bits, but for the sign of zero.
+bool all_alike(const std::vector<TensorValue>& values);
+
 // A diagnosis if the row shows what a known mistake would have made the ranks record.
 using Explanation = std::function<std::optional<Diagnosis>(const Difference&)>;
 using Explanations = std::vector<Explanation>;

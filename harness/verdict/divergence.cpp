@@ -15,12 +15,6 @@ namespace {
 constexpr size_t kRowsMost = 8;
 constexpr size_t kRankColumnsMost = 6;
 
-bool all_same(const std::vector<TensorValue>& values) {
-  return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
-    return close(value, values.front(), nullptr);
-  });
-}
-
 const TensorValue* bound_of(const Difference& is, size_t rank) {
   return is.bounds.empty() ? nullptr : &is.bounds[rank];
 }
@@ -72,7 +66,7 @@ Line line_of(const Difference& is, size_t at) {
                   [&](const TensorValue& value) { return same_shape(value, is.expected.front()); });
   Line line = comparable ? values_of(is, at) : shapes_of(is);
   line.wrong = wrong_ranks(is);
-  line.agree = all_same(is.row.by_rank);
+  line.agree = all_alike(is.row.by_rank);
   return line;
 }
 
@@ -234,7 +228,7 @@ FindingPlace place(const Row& row, const TensorValue& like, size_t element) {
 Details divergence(const std::vector<Difference>& rows, size_t first) {
   const auto& is = rows[first];
   Whole whole;
-  if (!all_same(is.expected)) {
+  if (!all_alike(is.expected)) {
     whole.first = wrong_ranks(is).front();
     whole.bounds = !is.bounds.empty();
     whole.rows = kRanks;
@@ -243,7 +237,7 @@ Details divergence(const std::vector<Difference>& rows, size_t first) {
     return details_of(whole);
   }
   for (size_t at = 0; at < rows.size(); ++at) {
-    if (!all_same(rows[at].expected)) continue;
+    if (!all_alike(rows[at].expected)) continue;
     if (at == first) whole.first = whole.lines.size();
     whole.bounds = whole.bounds || !rows[at].bounds.empty();
     whole.lines.push_back(line_of(rows[at], first_element(rows[at])));

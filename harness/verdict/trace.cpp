@@ -57,6 +57,18 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ");
 }
 
+std::string ranges_text(const std::vector<int>& ascending) {
+  std::string text;
+  for (size_t first = 0, last = 0; first < ascending.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (last == first + 1) last = first;
+    text += (text.empty() ? "" : ", ") + std::to_string(ascending[first]);
+    if (last > first) text += "-" + std::to_string(ascending[last]);
+  }
+  return text.empty() ? "none" : text;
+}
+
 std::string text_of(const Collective& collective) {
   return collective.op +
          (collective.dtype.empty()

@@ -12,6 +12,7 @@ namespace lockstep {
 
 // "rank 2", "ranks 0, 3".
 std::string ranks_text(const std::vector<int>& ranks);
+std::string ranges_text(const std::vector<int>& ascending);  // "0, 2-4"; "none"
 
 // "allreduce of 6 float32", with the root where there is one; "allreduce of 6 float32 (bucket 0 of
 // 2: w, b)" where it is a bucket.

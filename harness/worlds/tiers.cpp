@@ -1,7 +1,6 @@
 #include "harness/worlds/tiers.h"
 
-#include "harness/worlds/forked/cold.h"
-#include "harness/worlds/forked/warm.h"
+#include "harness/worlds/forked/forked_tier.h"
 #include "harness/worlds/sim/sim.h"
 
 #include <map>
@@ -15,8 +14,8 @@ namespace {
 class TiersOfLane final : public Tier {
  public:
   explicit TiersOfLane(const std::shared_ptr<Lane>& lane) {
-    tiers_[kCold.name] = std::make_unique<ColdTier>(lane);
-    tiers_[kWarm.name] = std::make_unique<WarmTier>(lane);
+    tiers_[kCold.name] = std::make_unique<ForkedTier>(kCold, lane);
+    tiers_[kWarm.name] = std::make_unique<ForkedTier>(kWarm, lane);
     tiers_[kSim.name] = std::make_unique<SimTier>(lane);
     last_ = tiers_.begin()->second.get();
   }

@@ -1,5 +1,7 @@
 #include "scenarios/errors/ends.h"
 
+#include "harness/verdict/trace.h"
+
 namespace lockstep::scenarios::errors {
 
 namespace {
@@ -14,19 +16,6 @@ std::string word_about(const Erring& c, int rank) {
   return who(rank) + " reported: " + (is_forward ? "forward threw: " : "") + own_word(c, rank);
 }
 
-// "1", "0, 2", "1-3".
-std::string listed(const std::vector<int>& ranks) {
-  std::string text;
-  for (size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {
-    last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == first + 1) last = first;
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
-    if (last > first) text += "-" + std::to_string(ranks[last]);
-  }
-  return text;
-}
-
 // Its peers may have issued all that a late rank needs for its step.
 ExpectedError error_of_late_ranks(const Erring& c, int step, int rank) {
   std::vector<int> late;
@@ -35,7 +24,7 @@ ExpectedError error_of_late_ranks(const Erring& c, int step, int rank) {
   return {.kind = errs(c, step, rank) ? ExpectedError::Kind::perhaps : ExpectedError::Kind::peers,
           .words = {"no answer from a peer within the timeout of " + std::to_string(kTimeoutMs) +
                     " ms (the option timeout); these ranks do not wait as this one does: " +
-                    listed(late)}};
+                    ranges_text(late)}};
 }
 
 std::string forwards_before(const Erring& c, int step, int rank) {

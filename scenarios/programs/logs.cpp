@@ -198,7 +198,7 @@ std::vector<int64_t> FollowedLog::dtypes() const {
   return spelled(names);
 }
 
-// `said_of` a rank's rebuilt buckets: nothing before it rebuilds, unknown where they are.
+// Says `said_of` of a rank's rebuilt buckets: nothing before it rebuilds, unknown where they are.
 template <class SaidOf>
 FollowedLog::Values FollowedLog::of_rebuilt(const Rank& rank, const SaidOf& said_of) {
   if (!rank.is_rebuilt) return List();

@@ -1,15 +1,9 @@
 // The cold tier: the ranks of a world are processes, forked for one case.
 #pragma once
 
-#include "harness/worlds/forked/forked_tier.h"
 #include "harness/worlds/forked/server.h"
 
 namespace lockstep {
-
-class ColdTier final : public ForkedTier {
- public:
-  explicit ColdTier(std::shared_ptr<Lane> lane) : ForkedTier(kCold, std::move(lane)) {}
-};
 
 class ColdServer final : public TierServer {
  public:

@@ -10,6 +10,9 @@ namespace lockstep {
 
 class ForkedTier : public Tier {
  public:
+  ForkedTier(const TierTraits& traits, std::shared_ptr<Lane> lane)
+      : traits_(traits), lane_(std::move(lane)) {}
+
   History run(const Scenario& scenario, const Case& c, const Setting& setting,
               const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override {
@@ -19,9 +22,6 @@ class ForkedTier : public Tier {
   void stop() override { lane_->stop(); }
 
  protected:
-  ForkedTier(const TierTraits& traits, std::shared_ptr<Lane> lane)
-      : traits_(traits), lane_(std::move(lane)) {}
-
   Lane& lane() const { return *lane_; }
 
   // Throws TierError where this tier has no such backend, or not so many ranks.

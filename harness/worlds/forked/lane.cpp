@@ -18,13 +18,6 @@ bool exited_well(const ChildEnd& end) {
   return end == ChildEnd{ChildEnd::Kind::exited, kCaseHasRun};
 }
 
-ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {
-  return {.prepare = [server] { server->prepare(); },
-          .serve = [server](const std::string& request,
-                            int stop) { return server->serve(request, stop); },
-          .finish = [server] { server->finish(); }};
-}
-
 }  // namespace
 
 Lane::Lane(const SingleThreaded& alone, const std::vector<Scenario>& scenarios,

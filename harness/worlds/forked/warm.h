@@ -4,18 +4,12 @@
 // and its world is discarded.
 #pragma once
 
-#include "harness/worlds/forked/forked_tier.h"
 #include "harness/worlds/forked/server.h"
 
 #include <map>
 #include <utility>
 
 namespace lockstep {
-
-class WarmTier final : public ForkedTier {
- public:
-  explicit WarmTier(std::shared_ptr<Lane> lane) : ForkedTier(kWarm, std::move(lane)) {}
-};
 
 class WarmServer final : public TierServer {
  public:

@@ -1,25 +1,13 @@
 #include "harness/worlds/launched/arrivals.h"
 
+#include "harness/verdict/trace.h"
+
 #include <algorithm>
 #include <set>
 
 namespace lockstep {
 
 namespace {
-
-// "0, 2-4".
-std::string listed(const std::vector<int>& ranks) {
-  std::string text;
-  for (size_t first = 0; first < ranks.size();) {
-    size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == first + 1) last = first;
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
-    if (last > first) text += "-" + std::to_string(ranks[last]);
-    first = last + 1;
-  }
-  return text.empty() ? "none" : text;
-}
 
 // The first two that differ in what `of` returns.
 template <class Of>
@@ -73,8 +61,8 @@ std::string absence_among(const std::vector<Arrival>& arrivals, int size) {
   for (int rank = 0; rank < size; ++rank)
     if (!came.contains(rank)) absent.push_back(rank);
   if (absent.empty()) return "";
-  return "these ranks did not come: " + listed(absent) +
-         " (these did: " + listed({came.begin(), came.end()}) + ")";
+  return "these ranks did not come: " + ranges_text(absent) +
+         " (these did: " + ranges_text({came.begin(), came.end()}) + ")";
 }
 
 }  // namespace lockstep

@@ -49,12 +49,8 @@ std::unique_ptr<Zygote> launched_server(const SingleThreaded& alone,
   own.ranks_most = 1;
   ask_for_no_names();
   const auto memory = std::make_shared<LaneMemory>(own);
-  const auto server = std::make_shared<RankServer>(scenarios, subjects, own, memory);
   return std::make_unique<Zygote>(
-      alone, ZygoteServer{.prepare = [server] { server->prepare(); },
-                          .serve = [server](const std::string& request,
-                                            int stop) { return server->serve(request, stop); },
-                          .finish = [server] { server->finish(); }});
+      alone, served_by(std::make_shared<RankServer>(scenarios, subjects, own, memory)));
 }
 
 LaunchedTier::LaunchedTier(LaunchedParts parts)
