@@ -129,7 +129,7 @@ std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
 }
 
 // A finding takes precedence over a failure to archive it.
-int exit_code_of(const Run& run, const RunArchive& archive) {
+int exit_code_of(const Run& run, const Archive& archive) {
   const int code = cli::exit_code_of(run);
   const bool found_nothing = code == kHeld || code == kAllSkipped;
   return found_nothing && !archive.loss().empty() ? kUsage : code;
@@ -150,8 +150,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Campai
   options.files.check();
   check_writable(options.history.trace);
   check_history_files(options.history);
-  Archive disk(options.out);
-  RunArchive archive(disk);
+  Archive archive(options.out);
   std::vector<JobSummary> summaries;
   for (const auto& job : jobs) summaries.push_back(summary_of(job));
   const auto settings = settings_of(jobs);
@@ -168,7 +167,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Campai
           .shard = options.shard,
           .kept_going = options.campaign.after_failure == AfterFailure::keep_going,
           .jobs = summaries,
-          .folder = disk.folder()};
+          .folder = archive.folder()};
   archive.append({{"event", "start"},
                   {"version", run.version},
                   {"seed", run.seed ? Json(reports::seed_text(*run.seed)) : Json()}});
@@ -192,7 +191,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Campai
   if (!archive.loss().empty())
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
   // Last, since a full disk must not suppress the summary.
-  options.files.write(run, [&] { return page_of(run, {disk.folder()}); });
+  options.files.write(run, [&] { return page_of(run, {archive.folder()}); });
   if (!options.history.empty()) print(kept.write(options.history));
   if (options.at_end) options.at_end(run);
   return run;

@@ -148,7 +148,7 @@ Archive::Archive(fs::path root) : root_(std::move(root)) {
   make_parents(root_);
   make_folder(root_ / "runs", 0700);
   folder_ = make_run_folder(root_ / "runs");
-  write("probe", std::string(kProbeBytes, '\n'));
+  write_file(folder_ / "probe", std::string(kProbeBytes, '\n'));
   ::unlink((folder_ / "probe").c_str());
   events_ = open_for_writing(folder_ / "events.jsonl", O_APPEND);
   if (events_ < 0) give_up(folder_ / "events.jsonl", errno);
@@ -160,10 +160,22 @@ Archive::~Archive() {
   ::close(events_);
 }
 
+template <class Write>
+bool Archive::attempt(const Write& write) {
+  try {
+    write();
+    return true;
+  } catch (const ArchiveError& error) {
+    if (loss_.empty()) loss_ = error.what();
+    return false;
+  }
+}
+
 void Archive::append(const Json& line) {
+  if (!lines_are_whole_) return;
   // Text of an exception that is not UTF-8 must not end the run.
   const auto text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  write_all(events_, text, folder_ / "events.jsonl");
+  lines_are_whole_ = attempt([&] { write_all(events_, text, folder_ / "events.jsonl"); });
 }
 
 void Archive::on_case(const Turn& turn) {
@@ -197,13 +209,18 @@ void Archive::on_result(const Result& result) {
 }
 
 void Archive::write(const std::string& name, const std::string& text) {
-  write_file(folder_ / name, text);
+  attempt([&] { write_file(folder_ / name, text); });
 }
 
 void Archive::keep(const KeptHistory& kept) {
   const auto files = files_of(kept);
   if (files.empty() || histories_ == kHistoriesMost) return;
   ++histories_;
+  attempt([&] { write_history(kept, files); });
+}
+
+void Archive::write_history(const KeptHistory& kept,
+                            const std::vector<std::pair<std::string, std::string>>& files) {
   auto where = kept.setting.subject + "-" + kept.setting.tier + "-" + kept.setting.backend;
   std::replace(where.begin(), where.end(), '/', '-');  // of a file
   // This does not make the run's own folder: if that has been taken away, the user learns so.
@@ -218,10 +235,12 @@ fs::path Archive::file_of(const Case& c) const {
 }
 
 fs::path Archive::save_failure(const Case& c, const std::string& file) {
-  make_folder(root_ / "failures", 0755);
   const auto path = file_of(c);
-  write_file(path, file);
-  return path;
+  const bool is_saved = attempt([&] {
+    make_folder(root_ / "failures", 0755);
+    write_file(path, file);
+  });
+  return is_saved ? path : fs::path();
 }
 
 std::optional<Origin> Archive::origin_of(const Scenario& scenario, const Case& c) const {

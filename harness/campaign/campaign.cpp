@@ -19,7 +19,7 @@ std::chrono::milliseconds since(std::chrono::steady_clock::time_point began) {
 }  // namespace
 
 Campaign::Campaign(std::vector<Job> jobs, std::vector<Canary> canaries, CampaignOptions options,
-                   std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live)
+                   std::vector<std::unique_ptr<Tier>>& lanes, Archive& archive, Listener& live)
     : options_(std::move(options)),
       lanes_(lanes),
       canaries_(std::move(canaries)),

@@ -22,7 +22,7 @@ class Campaign {
   // `lanes`, the archive and the listener outlive the campaign. What `canaries` run is in the
   // archive only.
   Campaign(std::vector<Job> jobs, std::vector<Canary> canaries, CampaignOptions options,
-           std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live);
+           std::vector<std::unique_ptr<Tier>>& lanes, Archive& archive, Listener& live);
 
   // Once. Blocks until all cases have run, or until `interrupted` turns true: then every lane is
   // stopped and jobs without a result are not_finished. Fills results (in the order of the jobs),

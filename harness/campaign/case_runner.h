@@ -2,7 +2,7 @@
 // reports its verdict. The listeners are called by one lane at a time. Thread-safe.
 #pragma once
 
-#include "harness/archive/run_archive.h"
+#include "harness/archive/archive.h"
 #include "harness/campaign/campaign_options.h"
 #include "harness/campaign/case_run.h"
 #include "harness/campaign/early_end.h"
@@ -17,7 +17,7 @@ enum class Audience { none, archive, all };
 class CaseRunner {
  public:
   // All of them outlive it.
-  CaseRunner(const CampaignOptions& options, RunArchive& archive, Listener& live, EarlyEnd& end)
+  CaseRunner(const CampaignOptions& options, Archive& archive, Listener& live, EarlyEnd& end)
       : options_(options), archive_(archive), live_(live), end_(end), slots_(options.slots) {}
 
   // Blocks until the case has ended. Throws Interrupted where the campaign is stopped, and what a
@@ -34,7 +34,7 @@ class CaseRunner {
   std::filesystem::path save_failure(const Case& c, const std::string& file);
 
   // For what does not write: where logs and failures lie.
-  const RunArchive& archive() const { return archive_; }
+  const Archive& archive() const { return archive_; }
   const CampaignOptions& options() const { return options_; }
   EarlyEnd& end() const { return end_; }
   Slots& slots() { return slots_; }
@@ -44,7 +44,7 @@ class CaseRunner {
   std::vector<Listener*> listeners(Audience audience);
 
   const CampaignOptions& options_;
-  RunArchive& archive_;
+  Archive& archive_;
   Listener& live_;
   EarlyEnd& end_;
   Slots slots_;

@@ -8,7 +8,6 @@ namespace lockstep::toys {
 struct Bench {
   Folder folder;
   Archive archive{folder.path()};
-  RunArchive kept{archive};
   Counter heard;
   std::atomic<bool> interrupted = false;
 
@@ -16,7 +15,7 @@ struct Bench {
           int lanes = 1, std::vector<Canary> canaries = {}) {
     Run out;
     auto tiers = toys::lanes(lanes, history_of);
-    Campaign(std::move(jobs), std::move(canaries), options, tiers, kept, heard)
+    Campaign(std::move(jobs), std::move(canaries), options, tiers, archive, heard)
         .run(interrupted, out);
     return out;
   }

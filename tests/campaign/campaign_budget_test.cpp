@@ -106,7 +106,7 @@ TEST(CampaignBudget, ThePlanOfACampaignThatDrewOnHoldsAllItsCases) {
   lockstep::Run run{.jobs = {summary_of(job)}};
   auto tiers = toys::lanes(1, seconds.run);
   Campaign({job}, {}, seconds.with({.time = std::chrono::seconds(150), .draws_on = true}), tiers,
-           bench.kept, bench.heard)
+           bench.archive, bench.heard)
       .run(bench.interrupted, run);
   EXPECT_GE(run.jobs.at(0).cases, 150);
   EXPECT_EQ(run.results.at(0).judged, 150);

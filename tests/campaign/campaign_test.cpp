@@ -37,7 +37,6 @@ TEST(Campaign, TheTimeOfAResultIsThatOfItsRunsAndNotOfWaitingForASlot) {
   };
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   Waiting waiting;
   std::atomic<int> seconds = 0;
   const auto history_of = [&](const Case& c, FakeTier&) {
@@ -55,7 +54,7 @@ TEST(Campaign, TheTimeOfAResultIsThatOfItsRunsAndNotOfWaitingForASlot) {
   const std::atomic<bool> interrupted = false;
   auto tiers = toys::lanes(2, history_of);
   Campaign({job_of(holds_unless_one("toys.a"), {2}), job_of(holds_unless_one("toys.b"), {3})}, {},
-           options, tiers, kept, waiting)
+           options, tiers, archive, waiting)
       .run(interrupted, run);
   ASSERT_EQ(run.results.size(), 2u);
   for (const auto& result : run.results) EXPECT_EQ(result.took, std::chrono::seconds(10));
@@ -212,12 +211,11 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
   };
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   Full full;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
   auto tiers = toys::lanes(3, sees_its_value);
-  Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, kept,
+  Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, archive,
                     full);
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
@@ -233,7 +231,6 @@ TEST(Campaign, ListenersAreCalledWhileACaseRuns) {
   };
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   Waiting waiting;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
@@ -241,7 +238,8 @@ TEST(Campaign, ListenersAreCalledWhileACaseRuns) {
     waiting.heard.wait(false);
     return recorded(c, 0);
   });
-  Campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, kept, waiting).run(interrupted, run);
+  Campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, waiting)
+      .run(interrupted, run);
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::pass);
 }
 
@@ -251,7 +249,6 @@ TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
   };
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   Full full;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
@@ -259,7 +256,7 @@ TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
     tier.block();
     return {};
   });
-  Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, kept, full);
+  Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, full);
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
 

@@ -44,7 +44,7 @@ Failure failure_on_cold(TierOf::Strikes strikes, const Planted& c,
   Run run;
   std::vector<std::unique_ptr<Tier>> tiers;
   tiers.push_back(std::make_unique<TierOf>(strikes));
-  Campaign({job_of(c, {.tier = "cold"})}, {}, options, tiers, bench.kept, bench.heard)
+  Campaign({job_of(c, {.tier = "cold"})}, {}, options, tiers, bench.archive, bench.heard)
       .run(bench.interrupted, run);
   runs = static_cast<TierOf&>(*tiers.front()).runs;
   return *run.results.at(0).failure;

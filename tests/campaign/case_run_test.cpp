@@ -96,7 +96,7 @@ TEST(CaseRun, TheTailLeavesLibTorchsOwnStacksInTheLog) {
   lockstep::Run run;
   std::vector<std::unique_ptr<Tier>> lane;
   lane.push_back(std::make_unique<Warned>(sees_its_value));
-  Campaign({job_of(holds_unless_one(), {1})}, {}, {}, lane, bench.kept, bench.heard)
+  Campaign({job_of(holds_unless_one(), {1})}, {}, {}, lane, bench.archive, bench.heard)
       .run(bench.interrupted, run);
   EXPECT_EQ(run.results.at(0).failure->tail, "[W] [c10d] recvVector failed: the remote closed");
 }

@@ -1,5 +1,4 @@
-#include "harness/archive/run_archive.h"
-
+#include "harness/archive/archive.h"
 #include "tests/campaign/toys.h"
 
 #include <gtest/gtest.h>
@@ -38,28 +37,27 @@ class SmallFiles {
   rlimit limit_{};
 };
 
-TEST(RunArchive, WhatCannotBeSavedCostsTheFileAndIsSaid) {
+TEST(Archive, WhatCannotBeSavedCostsTheFileAndIsSaid) {
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   std::ofstream(folder.path() / "failures") << "in the way";
-  EXPECT_TRUE(kept.save_failure(case_to_archive(), case_file({case_to_archive()})).empty());
-  EXPECT_NE(kept.loss().find("failures"), std::string::npos) << kept.loss();
-  kept.write("run.json", "{}");
+  EXPECT_TRUE(archive.save_failure(case_to_archive(), case_file({case_to_archive()})).empty());
+  EXPECT_NE(archive.loss().find("failures"), std::string::npos) << archive.loss();
+  archive.write("run.json", "{}");
   EXPECT_TRUE(fs::exists(archive.folder() / "run.json"));
 }
 
-TEST(RunArchive, NoLineComesBehindOneThatIsTorn) {
+TEST(Archive, NoLineComesBehindOneThatIsTorn) {
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
-  kept.append({{"event", "before"}});
+  archive.append({{"event", "before"}});
   {
     const SmallFiles small(100);
-    kept.append({{"event", std::string(200, 'x')}});
+    archive.append({{"event", std::string(200, 'x')}});
   }
-  EXPECT_NE(kept.loss().find("events.jsonl: File too large"), std::string::npos) << kept.loss();
-  kept.append({{"event", "behind"}});
+  EXPECT_NE(archive.loss().find("events.jsonl: File too large"), std::string::npos)
+      << archive.loss();
+  archive.append({{"event", "behind"}});
   std::ifstream in(archive.folder() / "events.jsonl");
   std::string first, torn, more;
   EXPECT_TRUE(std::getline(in, first) && std::getline(in, torn));
@@ -68,15 +66,14 @@ TEST(RunArchive, NoLineComesBehindOneThatIsTorn) {
   EXPECT_FALSE(std::getline(in, more));
 }
 
-TEST(RunArchive, AFileThatCannotBeFinishedLeavesNothingBehind) {
+TEST(Archive, AFileThatCannotBeFinishedLeavesNothingBehind) {
   const Folder folder;
   Archive archive(folder.path());
-  RunArchive kept(archive);
   {
     const SmallFiles small(100);
-    kept.write("run.json", std::string(200, 'x'));
+    archive.write("run.json", std::string(200, 'x'));
   }
-  EXPECT_FALSE(kept.loss().empty());
+  EXPECT_FALSE(archive.loss().empty());
   for (const auto& entry : fs::directory_iterator(archive.folder()))
     EXPECT_EQ(entry.path().filename(), "events.jsonl");
 }
