@@ -248,7 +248,8 @@ TEST(CampaignShrinking, AnInterruptKeepsTheSmallestSoFar) {
     ASSERT_EQ(run.results.size(), 1u) << "its verdict was known";
     const auto& failure = *run.results[0].failure;
     EXPECT_EQ(failure.shrunk->end, Shrunk::End::interrupted);
-    EXPECT_GT(failure.shrunk->steps, 3);
+    // With several lanes the machine decides which of the forty candidates are over.
+    EXPECT_GT(failure.shrunk->steps, lanes == 1 ? 3 : 0);
     EXPECT_TRUE(bug.strikes(planted::typed(failure.c)));
     EXPECT_EQ(saved_in(failure.case_file).c, failure.c);
     EXPECT_EQ(files_in(bench.folder.path() / "failures"), 1);
