@@ -1,8 +1,10 @@
 #include "harness/invariants/at_wrapping.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/own/updates_by_hand.h"
 #include "harness/verdict/trace.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -35,7 +37,41 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
   return models;
 }
 
+// The names of the parameters that the program told wrappers to ignore.
+std::vector<std::string> ignored_in(const Rank& rank) {
+  std::vector<std::string> names;
+  for (const auto& record : rank.records) {
+    const auto* model = model_in(record);
+    const auto ignored = model && model->values.is_object()
+                             ? model->values.value("ignored", Json::array())
+                             : Json::array();
+    for (const auto& name : ignored)
+      if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
+  }
+  return names;
+}
+
+Details said_of_ignored(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  return {Cause{"the program told DistributedDataParallel to ignore " + joined(names, ", ") +
+                ", so that it averages nothing of them, and does not send them as it is made"}};
+}
+
+Details said_of_frozen(const RecordedRun& run, const Row& row) {
+  auto ignored = ignored_in(run.ranks.front());
+  std::erase_if(ignored, [&](const std::string& name) {
+    const auto& tensors = row.by_rank.front()->list->tensors;
+    return std::none_of(tensors.begin(), tensors.end(),
+                        [&](const auto& tensor) { return tensor.name == name; });
+  });
+  return said_of_ignored(ignored);
+}
+
 }  // namespace
+
+Details ignored_by_the_wrapper(const Rank& rank) {
+  return said_of_ignored(ignored_in(rank));
+}
 
 Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
   std::set<std::string> names;
@@ -57,11 +93,18 @@ Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
 }
 
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
+  if (!row.by_rank.front()) return {};
+  if (row.by_rank.front()->list->role == "frozen") return said_of_frozen(run, row);
+  if (row.of == kNoOptimizer)
+    return {
+        Cause{"the program changes parameters itself that no wrapper and no optimizer has, and "
+              "nothing makes what it changes them by the same: average their gradients, or "
+              "wrap the module that has them"}};
   if (auto replaced = replaced_after_wrapping(run.ranks.front(), row.of); !replaced.empty())
     return replaced;
   auto models = models_at_wrapping(run.ranks.front());
   const auto& at_wrapping = models[row.of];
-  if (at_wrapping.trained.empty() || !row.by_rank.front()) return {};
+  if (at_wrapping.trained.empty()) return {};
   std::vector<std::string> unfrozen, added;
   for (const auto& tensor : row.by_rank.front()->list->tensors)
     if (at_wrapping.frozen.contains(tensor.name))

@@ -5,9 +5,13 @@
 
 namespace lockstep::recorded {
 
-// Sentences that name the tensors of a row that its model did not have, or had frozen, as it was
-// wrapped, so that nothing averages them; empty where the wrapper knows all.
+// Sentences that name the tensors of a row that no wrapper keeps the same: those that its model did
+// not have, or had frozen, as it was wrapped, that the wrapper ignores, or that no wrapper and no
+// optimizer has. Empty where the wrapper knows all.
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row);
+
+// A sentence that names the parameters that the program told wrappers to ignore; empty: none.
+Details ignored_by_the_wrapper(const Rank& rank);
 
 // A sentence that names the parameters that a model, or any where `model` is empty, has in place of
 // those that it had as it was wrapped.

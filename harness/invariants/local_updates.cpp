@@ -144,6 +144,15 @@ bool all_hold_the_same(const std::vector<const Digests*>& by_rank) {
                      [&](const Digests* is) { return hold_the_same(is, by_rank.front()); });
 }
 
+size_t differing_in(const Row& row) {
+  std::map<std::string, std::set<uint64_t>> bits;  // by tensor
+  for (const auto* is : row.by_rank)
+    for (size_t tensor = 0; is && tensor < is->values.size(); ++tensor)
+      bits[is->list->tensors[tensor].name].insert(is->values[tensor].bits);
+  return static_cast<size_t>(std::count_if(
+      bits.begin(), bits.end(), [](const auto& each) { return each.second.size() > 1; }));
+}
+
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> own;  // lists, and steps in which the gradients differ
   for (const auto& row : rows_of(run, "gradients"))

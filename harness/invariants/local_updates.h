@@ -33,4 +33,7 @@ void keep_latest(const Row& row, std::vector<const Digests*>& by_rank);
 bool hold_the_same(const Digests* a, const Digests* b);
 bool all_hold_the_same(const std::vector<const Digests*>& by_rank);
 
+// How many tensors are not the same on all ranks that recorded the row.
+size_t differing_in(const Row& row);
+
 }  // namespace lockstep::recorded

@@ -9,26 +9,18 @@
 #include "harness/invariants/own/own_tensors.h"
 #include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/own/scaled_averages.h"
+#include "harness/invariants/own/updates_by_hand.h"
 #include "harness/invariants/taken_gradients.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace lockstep::recorded {
 
 namespace {
-
-// How many tensors are not the same on all ranks that recorded the row.
-size_t differing_in(const Row& row) {
-  std::map<std::string, std::set<uint64_t>> bits;  // by tensor
-  for (const auto* is : row.by_rank)
-    for (size_t tensor = 0; is && tensor < is->values.size(); ++tensor)
-      bits[is->list->tensors[tensor].name].insert(is->values[tensor].bits);
-  return static_cast<size_t>(std::count_if(
-      bits.begin(), bits.end(), [](const auto& each) { return each.second.size() > 1; }));
-}
 
 // A rank that came to the row's moment would have recorded parameters that changed there.
 bool came_to(const Rank& rank, const Moment& at) {
@@ -44,7 +36,7 @@ class Replicas {
         is_frozen_(role == "frozen"),
         what_(is_frozen_ ? "frozen parameters of " : "parameters of "),
         updates_centrally_(updates_centrally(run)),
-        rows_(rows_of(run, role)),
+        rows_(without_unknown_order(rows_of(run, role))),
         averaged_(averaged_between_updates(run)),
         lost_(run) {}
 
@@ -84,7 +76,7 @@ class Replicas {
       lost_.look(row, before, *forward);
     if (const auto found = averaged_.find(row.of);
         found != averaged_.end() && row.at.phase == "update") {
-      if (found->second == row.at)
+      if (found->second == row.at && !std::exchange(is_said_to_average_, true))
         judgement.remarks.push_back(
             remark("averaged_between_updates", row,
                    " differ between the ranks after updates, and the program averages them in "
@@ -140,9 +132,9 @@ class Replicas {
       finding->diagnosis +=
           ": a model that the program copied, or loaded values into, and that no wrapper keeps the "
           "same, a teacher or an average of weights say";
-    } else if (finding->pattern != "other_shape" && !is_frozen_) {
+    } else if (finding->pattern != "other_shape") {
       finding->details += unknown_to_the_wrapper(run_, row);
-      add_how_gradients_parted(run_, row, *finding);
+      if (!is_frozen_) add_how_gradients_parted(run_, row, *finding);
     }
     if (row.at.phase == "construction") finding->details += unsent_parts(run_);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
@@ -156,7 +148,7 @@ class Replicas {
   // True if the program updates these itself, and makes them the same later, as local SGD does.
   bool changes_itself(size_t at, Judgement& judgement) {
     const auto& row = rows_[at];
-    if (row.of != "no optimizer") return false;
+    if (row.of != kNoOptimizer) return false;
     const bool is_put_right = is_the_same_later(rows_, at);
     if (is_put_right && put_right_.insert(row.of).second)
       judgement.remarks.push_back(
@@ -243,6 +235,7 @@ class Replicas {
   // forward.
   std::set<std::string> put_right_, sent_in_part_;
   std::set<std::string> began_unlike_;  // copies that nothing trains
+  bool is_said_to_average_ = false;     // of the first that the program averages between updates
   LostUpdates lost_;
   size_t compared_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "harness/invariants/unwrapped.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/recorded/passes.h"
@@ -160,22 +161,6 @@ bool computes_gradients_alone(const RecordedRun& run) {
          }) <= 1;
 }
 
-// Sentences that name the parameters that the program told DistributedDataParallel to ignore.
-Details ignored_parameters(const Rank& rank) {
-  std::vector<std::string> names;
-  for (const auto& record : rank.records) {
-    const auto* model = model_in(record);
-    const auto ignored = model && model->values.is_object()
-                             ? model->values.value("ignored", Json::array())
-                             : Json::array();
-    for (const auto& name : ignored)
-      if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
-  }
-  if (names.empty()) return {};
-  return {Cause{"the program told DistributedDataParallel to ignore " + joined(names, ", ") +
-                ", so that it averages nothing of them"}};
-}
-
 }  // namespace
 
 int64_t elements_averaged(const Rank& rank, std::string_view phase) {
@@ -272,7 +257,7 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
                     : "no model was wrapped in DistributedDataParallel, and nothing else averaged "
                       "gradients: each rank trains " +
                           of + "'s parameters alone",
-        ignored_parameters(rank)};
+        ignored_by_the_wrapper(rank)};
   }
   return {};
 }

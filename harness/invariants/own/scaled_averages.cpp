@@ -1,5 +1,6 @@
 #include "harness/invariants/own/scaled_averages.h"
 
+#include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
 
 #include <algorithm>
@@ -89,13 +90,17 @@ std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
   const auto all = averagings_in(run);
   if (all.empty()) return {};
   const auto world = static_cast<double>(run.ranks.size());
-  const auto every = [&](auto is) {
-    return std::all_of(all.begin(), all.end(),
-                       [&](const Averaging& each) { return is(each.growth, world); });
+  const auto count = [&](auto is) {
+    return std::count_if(all.begin(), all.end(),
+                         [&](const Averaging& each) { return is(each.growth, world); });
   };
-  const bool is_sums = every(is_sum);
-  if (!is_sums && !every(is_divided_twice)) return {};
-  const auto& first = all.front();
+  const auto times = static_cast<std::ptrdiff_t>(all.size());
+  const auto sums = count(is_sum);  // No average is larger than what it is of.
+  const bool is_sums = sums > 0;
+  if (!is_sums && count(is_divided_twice) < times) return {};
+  const auto& first = *std::find_if(all.begin(), all.end(), [&](const Averaging& each) {
+    return !is_sums || is_sum(each.growth, world);
+  });
   const auto place = "step " + std::to_string(first.at.step) + ", " + first.at.phase;
   return ScaledAverage{
       {"",
@@ -104,7 +109,10 @@ std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
        "parameters of " + first.of + " that the program makes the same between updates are " +
            (is_sums ? std::to_string(run.ranks.size()) + " times what the ranks had"
                     : "1/" + std::to_string(run.ranks.size()) + " of what the ranks had") +
-           ", each time: no average of it",
+           (is_sums && sums < times
+                ? ", in " + std::to_string(sums) + " of " + counted(all.size(), "time")
+                : ", each time") +
+           ": no average of it",
        {Cause{is_sums ? "an all-reduce of parameters whose result is not divided by the number of "
                         "ranks, or weights of the ranks that do not add up to one"
                       : "an average that is divided once more, or weights of the ranks that do not "

@@ -1,10 +1,11 @@
-"""Records programs that wrap no model: some update parameters themselves, or average them once behind all updates."""
+"""Records what programs do by hand: they update parameters that no optimizer and no wrapper has, or average them once behind all updates."""
 import collections
 import weakref
 
 import torch
 
 from ._collectives import REDUCING
+from ._gradients import STEPS_MOST
 from ._models import Marks, is_divided, touch
 from ._objects import other_generators
 
@@ -25,17 +26,43 @@ def leaves_of_graphs(losses):
     return leaves
 
 
+def marked(parameter):
+    return Marks([("", parameter)]), touch([("", parameter)])
+
+
+def is_other(parameter, seen):
+    return not seen[0].are_of([("", parameter)]) or seen[1] != touch([("", parameter)])
+
+
+class Found:
+    """A parameter that backwards reach and that no optimizer and no wrapper has."""
+
+    def __init__(self, parameter, step):
+        self.reference, self.step, self.lasts = weakref.ref(parameter), step, False
+        self.began, self.has_moved = marked(parameter), False
+
+    def reach(self, step):
+        self.lasts = self.lasts or step > self.step  # What is made anew in each step, to learn a task say, does not.
+
+    def look(self):
+        parameter = self.reference()
+        self.has_moved = self.has_moved or parameter is not None and is_other(parameter, self.began)
+        return self.has_moved
+
+
 class ByHand:
-    """Records what programs without a wrapper do by hand."""
+    """Records what programs update, or average, by hand."""
 
     def __init__(self, record):
         self.record = record
         self.given = set()  # ids of what optimizers were given.
-        self.parameters = None  # References, in the order in which the first backward reached them.
-        self.before = None  # Their marks and some elements, as the last backward began.
+        self.parameters, self.count = {}, 0  # Those found, in the order in which backwards reached them, and how many there were.
+        self.before = {}  # Their marks and some elements, as they were looked at last.
+        self.looked_at = None  # The step in which that was.
         self.others = []  # Of the last backward: references to leaves that are no parameters, and some of their elements.
         self.is_unclear = False
         self.summed = 0  # Elements that reductions of the program have sent since the last update.
+        self.reduced = []  # What the program reduces behind the last update: names of optimizers, their parameters, and some elements of those.
 
     def give(self, optimizer, group, *args, **kwargs):
         _, error = yield
@@ -44,24 +71,28 @@ class ByHand:
 
     def begin_backward(self, losses):
         training = self.record.training
-        if training.sharded or any(True for _ in training.live_models()):  # Gathered parameters are freed behind a backward.
+        wrappers = {model.wrapped_by for model in training.live_models()}
+        if training.sharded or wrappers - {"DistributedDataParallel", "watched"}:  # Gathered parameters are freed behind a backward.
             return
-        if not training.updates:
+        is_alone = not wrappers and not training.updates and not self.given
+        if is_alone or self.record.step < STEPS_MOST or self.count > len(self.parameters):  # Some are made anew.
             self.look(losses)
-        elif any(training.names.live()):
+        if is_alone or self.looked_at != self.record.step:  # What is trained within a step, for a task say, is each rank's own.
+            self.look_at_parameters(is_alone)
+        if training.updates and not wrappers and any(training.names.live()):
             self.record.digests("the program", "random", [("generator", torch.get_rng_state()), *other_generators()])
 
     def look(self, losses):
-        """Finds parameters that no optimizer has, and that have changed since the last backward.
-
-        They have no names. Where a later backward reaches others, ranks may have reached them in other orders: they are not compared."""
-        leaves = [leaf for leaf in leaves_of_graphs(losses) if id(leaf) not in self.given and not is_divided(leaf)]
-        parameters = [leaf for leaf in leaves if isinstance(leaf, torch.nn.Parameter)]
-        if self.parameters is None and parameters:
-            self.parameters = [weakref.ref(p) for p in parameters]
-        elif {id(p) for p in parameters} - {id(p) for _, p in self.named()}:
-            self.say_unclear("reaches others")
-        self.look_at_parameters()
+        """Finds leaves that no optimizer and no wrapper has. Parameters among them have no names, but an order."""
+        owners = self.record.training.owners()
+        leaves = [leaf for leaf in leaves_of_graphs(losses) if id(leaf) not in self.given and id(leaf) not in owners and not is_divided(leaf)]
+        known = {id(p): self.parameters[name] for name, p in self.named()}
+        for leaf in leaves:
+            if id(leaf) in known:
+                known[id(leaf)].reach(self.record.step)
+            elif isinstance(leaf, torch.nn.Parameter):
+                self.parameters["parameter %d" % self.count] = Found(leaf, self.record.step)
+                self.count += 1
         others = [leaf for leaf in leaves if not isinstance(leaf, torch.nn.Parameter)]
         before, self.others = self.others, [(weakref.ref(leaf), touch([("", leaf)])) for leaf in others]
         known = {id(leaf): seen for leaf, seen in ((reference(), seen) for reference, seen in before) if leaf is not None}
@@ -69,26 +100,57 @@ class ByHand:
             self.say_unclear("no parameters")
 
     def named(self):
-        places = [("parameter %d" % number, reference()) for number, reference in enumerate(self.parameters or ())]
-        return [(name, p) for name, p in places if p is not None]
+        """The parameters that are found, but for those that an optimizer or a wrapper was given since then."""
+        owners = self.record.training.owners() if self.parameters else {}
+        live = [(name, each.reference()) for name, each in self.parameters.items()]
+        live = [(name, p) for name, p in live if p is not None and id(p) not in self.given and id(p) not in owners]
+        self.parameters = {name: self.parameters[name] for name, _ in live}
+        return live
 
-    def look_at_parameters(self):
-        named, before = self.named(), self.before
-        if not named or self.is_unclear:
-            return
-        self.before = Marks(named), touch(named)
-        if before is not None and not (before[0].are_of(named) and before[1] == self.before[1]):
+    def moved(self):
+        """ids of those that have changed since they were found."""
+        return {id(p) for name, p in self.named() if self.parameters[name].look()}
+
+    def look_at_parameters(self, is_alone):
+        """Records those that were there when it looked last, if any has changed."""
+        before, self.before = self.before, {name: marked(p) for name, p in self.named()}
+        self.looked_at = self.record.step
+        known = [(name, p) for name, p in self.named() if name in before and (is_alone or self.parameters[name].lasts)]
+        if any(is_other(p, before[name]) for name, p in known):
             self.record.at("forward")
-            self.record.loaders.updates_since += 1
-            self.record.digests("no optimizer", "parameters", named)
+            self.record.loaders.updates_since += 0 if self.record.training.updates else 1
+            self.record.digests("no optimizer", "parameters", known)
 
     def say_unclear(self, why):
         if not self.is_unclear:
             self.is_unclear = True
             self.record.fact("changed by hand", why=why)
 
-    def count(self, op, elements):
-        self.summed += elements if op in REDUCING else 0
+    def reduce(self, op, elements):
+        if op not in REDUCING:
+            return
+        if self.summed == 0 and not any(True for _ in self.record.training.live_models()):
+            self.reduced = [(name, strangers, touch(strangers)) for name, strangers in self.updated()]
+        self.summed += elements
+
+    def updated(self):
+        """The name of each optimizer that has made an update, and what it updates."""
+        training = self.record.training
+        for optimizer in training.names.live():
+            name, strangers = training.names.of(optimizer), training.strangers(optimizer, {})
+            if strangers and name in training.left:
+                yield name, strangers
+
+    def end_update(self):
+        self.summed, self.reduced = 0, []
+
+    def record_reduced(self, but=None):
+        """Records what the program has reduced since the last update, where it may have changed, but for what one optimizer is to update."""
+        for name, strangers, before in self.reduced:
+            if name != but and before != touch(strangers) and 2 * self.summed >= sum(p.numel() for _, p in strangers):
+                self.record.at("forward")
+                self.record.digests(name, "parameters", strangers)
+        self.reduced = []
 
     def record_end(self):
         """Records parameters that the program has reduced behind the last update: no update and no backward finds them."""
@@ -96,16 +158,8 @@ class ByHand:
         if any(True for _ in training.live_models()):
             return
         if not training.updates and not training.sharded:
-            self.look_at_parameters()
-        if self.summed == 0:
-            return
-        for optimizer in training.names.live():
-            name, strangers = training.names.of(optimizer), training.strangers(optimizer, {})
-            if strangers and name in training.left and training.left[name] != training.held(strangers) and \
-                    2 * self.summed >= sum(p.numel() for _, p in strangers):
-                training.left[name] = training.held(strangers)
-                self.record.at("forward")
-                self.record.digests(name, "parameters", strangers)
+            self.look_at_parameters(True)
+        self.record_reduced()
 
     def leave_group(self, *args, **kwargs):
         self.record_end()

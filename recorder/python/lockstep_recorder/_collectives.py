@@ -41,7 +41,7 @@ class Collectives:
     def __init__(self, record):
         self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()
         self.begun = weakref.WeakKeyDictionary()  # Whether the program has waited for a reduction.
-        self.count = 0  # Of those that the program issued itself.
+        self.count = self.elements = 0  # Of those that the program issued itself, and what it sent in them.
 
     def issue(self, op, group="world", dtype="", elements=0, root=-1):
         sequence = self.sequences[group] = self.sequences.get(group, -1) + 1
@@ -70,7 +70,8 @@ class Collectives:
         self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {},
                          **{"graph": True} if is_in_graph else {})
         elements = sum(t.numel() for t in tensors)
-        self.record.by_hand.count(op, elements)
+        self.elements += elements
+        self.record.by_hand.reduce(op, elements)
         done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", elements,
                           root if type(root) is int else -1)
         result, error = yield

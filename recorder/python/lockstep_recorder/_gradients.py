@@ -62,7 +62,8 @@ class Gradients:
     """Samples of gradients as each rank computed them and as updates take them."""
 
     def __init__(self, record):
-        # By model or optimizer: collectives that the program had issued as its gradients were its own, and the names of those.
+        # By model or optimizer: collectives that the program had issued as its gradients were its own, elements that it had sent, and the
+        # names of those gradients.
         self.record, self.own = record, {}
         # By id of a parameter: a sample of its gradient before a hook that issued a collective, in this backward; empty where an
         # update within the hook took it. And what hooks that run now began with.
@@ -96,19 +97,19 @@ class Gradients:
         """Gradients of a backward that tensor hooks of the program got before they sent them. `places`: (name, parameter)."""
         tensors = {name: self.hooked[id(p)] for name, p in places if self.hooked.get(id(p))}
         if tensors:
-            self.own[of] = self.record.collectives.count, set(tensors)
+            self.own[of] = *self.sent(), set(tensors)
             self.record.fact("own gradients", of=of, tensors=tensors, hooked=True)
 
     def leave(self, of, named):
         """Gradients of a backward that nothing has averaged yet."""
         tensors = sample_of_each(named) if self.record.step < STEPS_MOST else {}
         if tensors:
-            self.own[of] = self.record.collectives.count, {*tensors, *self.own.get(of, (0, ()))[1]}
+            self.own[of] = *self.sent(), {*tensors, *self.own.get(of, (0, 0, ()))[2]}
             self.record.fact("own gradients", of=of, tensors=tensors)
 
     def average(self, of, named):
         """They are averaged, or an update takes them, of which samples of the ranks' own were recorded."""
-        _, names = self.own.pop(of, (0, ()))
+        *_, names = self.own.pop(of, ((),))
         if names:
             self.record.fact("averaged gradients", of=of, tensors=sample_of_each(each for each in named if each[0] in names))
 
@@ -119,9 +120,11 @@ class Gradients:
         is_unscaled = not self.unscaled.isdisjoint(map(id, given)) if given else bool(self.unscaled)
         is_scaled = self.is_scaled and self.scale > 1 and not is_unscaled and self.record.training.are_as_after_backward()
         most = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+        self.record.at("update")
+        self.average_reduced()  # A clip that comes behind an average hides what was averaged.
         result, error = yield
         if error is None and self.record.step < STEPS_MOST:
-            own = [of for of, (count, _) in self.own.items() if count == self.record.collectives.count]
+            own = [of for of, (count, *_) in self.own.items() if count == self.record.collectives.count]
             self.record.fact("clip", function=how, most=number_of(most), norm=number_of(result), own=own, scale=self.scale if is_scaled else 1.0)
 
     def multiply(self, scaler, outputs, *args, **kwargs):
@@ -131,18 +134,23 @@ class Gradients:
             self.scaled = self.scaled[-7:] + [weakref.ref(each) for each in made if isinstance(each, torch.Tensor)]
             self.scale = number_of(field(scaler, "_scale")) or 1.0
 
-    def average_before_backward(self):
-        """Another backward adds to gradients of the program's optimizers that its collectives have changed since the last one."""
+    def sent(self):
+        return self.record.collectives.count, self.record.collectives.elements
+
+    def average_reduced(self):
+        """The program's collectives have changed gradients of its optimizers since the last backward, and another one adds to them, or a
+        clip changes them again."""
         training = self.record.training
-        reduced = [of for of, (count, _) in self.own.items() if count < self.record.collectives.count]
-        for optimizer in training.names.live() if reduced else ():
+        sent = {of: self.record.collectives.elements - elements for of, (_, elements, _) in self.own.items()}
+        for optimizer in training.names.live() if any(sent.values()) else ():
             name, strangers = training.names.of(optimizer), training.strangers(optimizer, training.owners())
             gradients = [(each, p.grad if p.is_leaf else None) for each, p in strangers]
-            if name in reduced and any(t is not None for _, t in gradients):
+            size = sum(t.numel() for _, t in gradients if t is not None)
+            if 0 < size <= 2 * sent.get(name, 0):
                 self.average(name, gradients)
 
     def begin_backward(self, losses):
-        self.average_before_backward()
+        self.average_reduced()
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()
         self.hooking.clear()  # A hook may have raised.

@@ -77,7 +77,7 @@ class Model:
         return [name for name, was in self.at_wrapping.items() if was() is not now.get(name) and name not in self.ignored_names()]
 
     def frozen(self):
-        return [(name, p) for name, p in self.all_parameters() if not p.requires_grad and not is_divided(p)]
+        return [(name, p) for name, p in [*self.all_parameters(), *self.ignored()] if not p.requires_grad and not is_divided(p)]
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)

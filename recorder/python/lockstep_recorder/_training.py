@@ -44,6 +44,7 @@ class Training(Passes):
         self.averages = Names("average")  # Of weights, in PyTorch's AveragedModel.
         self.estimated = Names("averaged model")  # Whose statistics update_bn() took.
         self.left = {}  # What each optimizer's last update left in strangers.
+        self.gradients_taken = {}  # Marks of the gradients of strangers that it took.
         self.optimized = set()  # ids of all that an optimizer has updated.
         self.buffers = OwnBuffers(record)
 
@@ -75,6 +76,7 @@ class Training(Passes):
         elif strangers and self.left.get(name) != self.held(strangers):
             self.record.at("forward")
             self.record.digests(name, "parameters", strangers)
+        self.record.by_hand.record_reduced(but=name)
         for model in self.live_models():
             parameters = model.parameters() if model.wrapped_by == "watched" and model.recorded is not None else []
             if parameters and self.record.is_due(parameters) and not (model.recorded.are_of(parameters) and model.held == self.held(parameters)):
@@ -109,6 +111,7 @@ class Training(Passes):
             gradients = gradients_of(strangers)
             self.record.gradients.take_hooked(self.names.of(optimizer), strangers)
             self.record.gradients.average(self.names.of(optimizer), gradients)
+            self.gradients_taken[self.names.of(optimizer)] = Marks(gradients)
             self.record.digests(self.names.of(optimizer), "gradients", gradients)
         own = set(map(id, parameters_of(optimizer)))
         for model in self.live_models():
@@ -151,15 +154,20 @@ class Training(Passes):
             strangers = self.strangers(optimizer, owners)
             if strangers and any(id(p) in self.record.gradients.hooked for _, p in strangers):
                 self.record.gradients.leave_hooked(self.names.of(optimizer), strangers)
-            elif strangers:
+            elif strangers and not self.has_taken(optimizer, gradients_of(strangers)):
                 self.record.gradients.leave(self.names.of(optimizer), gradients_of(strangers))
+
+    def has_taken(self, optimizer, gradients):
+        """Whether these are the gradients of its last update: a backward of something else came since then."""
+        taken = self.gradients_taken.get(self.names.of(optimizer))
+        return taken is not None and taken.are_of(gradients)
 
     def end_update(self, optimizer, args, kwargs):
         if optimizer is not self.stepping:  # The one that another has within it.
             return
         self.record.gradients.end_update(optimizer)
         self.record.loaders.updates_since += 1
-        self.record.by_hand.summed = 0
+        self.record.by_hand.end_update()
         self.forget_lists()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = parameters_of(optimizer)
@@ -230,11 +238,12 @@ class Training(Passes):
             return
         trained = {id(each) for model in self.live_models() for each in torch.nn.Module.modules(model.module())}
         trained.update(id(field(average, "_modules")["module"]) for average in self.averages.live())
+        optimized = self.optimized | self.record.by_hand.moved()
 
         def named_in(module):
             """Its parameters; none where it is trained, or an average that is recorded."""
             named = [] if module is None or id(module) in trained else list(torch.nn.Module.named_parameters(module))
-            return [] if any(id(p) in self.optimized or is_divided(p) for _, p in named) else [(clean(name), p) for name, p in named]
+            return [] if any(id(p) in optimized or is_divided(p) for _, p in named) else [(clean(name), p) for name, p in named]
         known = {id(copy.module()) for copy in self.copies}
         restored = [(module, is_loaded) for module, is_loaded in ((reference(), is_loaded) for reference, is_loaded in self.restored.values())
                     if named_in(module) and (is_loaded or id(module) not in known)]

@@ -141,9 +141,9 @@ def average_by_hand(rank, name):
                 work.wait()
             elif name == "waited_by_futures":
                 work.get_future().wait()
-            if name not in ("summed_by_hand", "summed_of_divided_losses"):
+            if not name.startswith("summed"):
                 each.grad.div_(world)
-        if name == "clipped_behind_the_average":
+        if name in ("clipped_behind_the_average", "summed_and_clipped"):
             nn.utils.clip_grad_norm_(net.parameters(), 0.01)
         optimizer.step()
 
@@ -287,7 +287,7 @@ PROGRAMS = {count_tokens: ("tokens_of_all", "mean_weighted_by_tokens", "tokens_b
                                       "tensor_hooks_that_sum_divided_losses", "tensor_hooks_that_double"),
             average_accumulated: ("averaged_over_accumulated",),
             average_by_hand: ("waited", "waited_by_futures", "averaged_by_hand", "summed_of_divided_losses", "summed_by_hand",
-                              "clipped_before_the_average", "clipped_behind_the_average"),
+                              "clipped_before_the_average", "clipped_behind_the_average", "summed_and_clipped"),
             accumulate_alike: ("accumulated_alike",), begin_reductions: ("not_waited",), average_again: ("averaged_again", "summed_again"),
             seed_workers: ("workers_by_rank", "seeded_in_vain", "workers_by_number"),
             cut_batches: ("cut_of_one_order", "drawn_at_random", "cut_of_own_orders", "cut_of_own_orders_once", "own_whole_orders"),

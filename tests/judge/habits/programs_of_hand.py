@@ -4,7 +4,7 @@ usage: programs_of_hand.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded 
 """
 
 import copy
-import random
+import gc
 import sys
 
 from programs_of_averages import sgd
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, Subset
+from torch.utils.data import DataLoader, Subset
 
 from forked_ranks import record_programs
 
@@ -78,7 +78,7 @@ def fool_by_hand(rank, name):
         update(model, optimizer, x + moved.detach(), y, lambda: average_by_hand(model))
 
 
-def average_at_the_end(rank, name):
+def average_at_the_end(rank, name, ends=True):
     """Each rank trains alone, and the models are averaged once."""
     model, world = layers(), dist.get_world_size()
     optimizer = sgd(model)
@@ -92,7 +92,8 @@ def average_at_the_end(rank, name):
         if name != "parts_at_the_end" or number:
             dist.all_reduce(p.data)
             p.data /= 1 if name == "sum_at_the_end" else world + (rank if name == "unlike_at_the_end" else 0)
-    dist.destroy_process_group()
+    if ends:
+        dist.destroy_process_group()
 
 
 def average_now_and_then(rank, name):
@@ -103,7 +104,7 @@ def average_now_and_then(rank, name):
         update(model, optimizer, x, y)
         for p in model.parameters() if number % 3 == 2 else ():
             dist.all_reduce(p.data)
-            p.data /= {"summed": 1, "divided_twice": world * world}.get(name, world)
+            p.data /= {"summed": 1, "divided_twice": world * world, "summed_later": world if number == 2 else 1}.get(name, world)
     for p in model.parameters() if name == "kept_by_rank_zero" else ():  # The last round; then rank 0 rounds what it exports.
         dist.all_reduce(p.data)
         p.data /= world
@@ -181,47 +182,114 @@ def follow_on_rank_zero(rank, name):
             old.data.lerp_(new.data, 0.1)
 
 
-def cut_columns(rank, name):
-    """Parts that do not lie in one piece, of an order of each rank's own."""
-    ddp, (x, y) = DistributedDataParallel(layers()), rows().tensors
+def train_a_head(rank, name):
+    """An optimizer updates the body, in a wrapper or not, and the program a head, which neither has."""
+    body, head = layers(), nn.Linear(CLASSES, CLASSES)
+    model = DistributedDataParallel(body) if "wrapped" in name else body
+    optimizer = sgd(body)
+    for x, y in batches():
+        head.zero_grad()
+
+        def average():
+            for each in (head,) * ("alone" not in name) + (body,) * ("wrapped" not in name):
+                average_by_hand(each)
+        update(nn.Sequential(model, head), optimizer, x, y, average)
+        with torch.no_grad():
+            for p in head.parameters():
+                p -= 0.1 * p.grad
+
+
+def learn_tasks(rank, name):
+    """First-order MAML: a copy learns each task by hand, in steps of its own, and gives the model the gradients that it ends with."""
+    model = layers()
+    optimizer, copied = sgd(model), copy.deepcopy(model)
+    for number, (x, y) in enumerate(batches(epochs=6)):
+        if name == "tasks_of_one_copy":
+            copied.load_state_dict(model.state_dict())
+        else:
+            copied = copy.deepcopy(model)
+        learner = sgd(copied) if name == "tasks_with_optimizers" else None
+        for _ in range(3):
+            copied.zero_grad()
+            cross_entropy(copied(x), y).backward()
+            if learner:
+                learner.step()
+            for p in copied.parameters() if not learner else ():
+                p.data -= 0.1 * p.grad
+        for p, own in zip(model.parameters(), copied.parameters()):
+            p.grad = own.grad.clone()
+        if name != "tasks_alone":
+            average_by_hand(model)
+        optimizer.step()
+
+
+def follow_in_the_graph(rank, name):
+    """The loss sends gradients into a teacher, which the program moves itself."""
+    net = layers()
+    teacher, ddp = copy.deepcopy(net), DistributedDataParallel(net)
     optimizer = sgd(ddp)
-    for epoch in range(2):
-        draw = torch.Generator().manual_seed(10 * epoch + (rank if name == "strides_of_own_orders" else 0))
-        for chosen in torch.randperm(len(x), generator=draw).split(4 * BATCH):
-            update(ddp, optimizer, x[chosen][rank::2], y[chosen][rank::2])
+    for x, y in batches():
+        optimizer.zero_grad()
+        output = ddp(x)
+        (cross_entropy(output, y) + mse_loss(output, teacher(x))).backward()
+        optimizer.step()
+        for old, new in zip(teacher.parameters(), net.parameters()):
+            old.data.lerp_(new.data, 0.1 * (1 + rank) if "own" in name else 0.1)
 
 
-def draw_texts(rank, name):
-    """Each batch pads its texts to the longest. The program draws lists of texts, which each rank may draw for itself."""
-    draw = random.Random(1)
-    of_all = [[draw.randrange(1, 30) for _ in range(draw.randrange(3, 12))] for _ in range(64)]
-    net = nn.Sequential(nn.Embedding(30, WIDTH, padding_idx=0), nn.AdaptiveAvgPool2d((1, WIDTH)), nn.Flatten(), nn.Linear(WIDTH, CLASSES))
-    ddp, own = DistributedDataParallel(net), random.Random(rank if "own" in name else 0)
-    optimizer = sgd(ddp)
-
-    def padded(texts):
-        longest = max(map(len, texts))
-        return torch.tensor([text + [0] * (longest - len(text)) for text in texts]), torch.tensor([len(text) % CLASSES for text in texts])
-    for epoch in range(2):
-        listed = own.sample(of_all, 64)
-        if "parts" in name:
-            listed = listed[rank::2]
-        sampler = None if "parts" in name else DistributedSampler(listed, seed=epoch)
-        for x, y in DataLoader(listed, BATCH, shuffle=sampler is None, sampler=sampler, collate_fn=padded):
-            update(ddp, optimizer, x, y)
+def train_two_by_hand(rank, name):
+    """A second model, which only later backwards reach, and no optimizer."""
+    first, second = layers(), nn.Linear(CLASSES, CLASSES)
+    for x, y in batches():
+        for model, reached in ((first, first), (nn.Sequential(first, second), second)):
+            model.zero_grad()
+            cross_entropy(model(x), y).backward()
+            if name != "second_alone" or reached is first:
+                average_by_hand(reached)
+            for p in reached.parameters():
+                p.data -= 0.1 * p.grad
 
 
-PROGRAMS = {update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gradients", "subtracts_from_own_weights", "subtracts_nothing",
+def update_outside(rank, name):
+    """DiLoCo: each rank trains on its own, and an outer optimizer takes the average of how far the ranks came."""
+    model = layers()
+    outside = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    optimizer, outer = sgd(model), torch.optim.SGD(outside, lr=0.7, momentum=0.9)
+    for number, (x, y) in enumerate(batches()):
+        update(model, optimizer, x, y)
+        for each, p in zip(outside, model.parameters()) if number % 3 == 2 else ():
+            each.grad = each.data - p.data
+            dist.all_reduce(each.grad)
+            each.grad /= dist.get_world_size()
+        if number % 3 == 2:
+            outer.step()
+            for each, p in zip(outside, model.parameters()):
+                p.data.copy_(each.data)
+
+
+def average_in_a_function(rank, name):
+    """The model is gone once it is averaged."""
+    def train():
+        average_at_the_end(rank, name.replace("_in_a_function", ""), ends=False)
+    train()
+    gc.collect()
+
+
+PROGRAMS = {train_a_head: ("head_by_hand", "head_by_hand_alone", "wrapped_body", "wrapped_body_and_head_alone"),
+            learn_tasks: ("tasks", "tasks_of_one_copy", "tasks_with_optimizers", "tasks_alone"),
+            follow_in_the_graph: ("teacher_in_the_graph", "own_teacher_in_the_graph"),
+            train_two_by_hand: ("two_by_hand", "second_alone"),
+            average_in_a_function: ("at_the_end_in_a_function", "sum_at_the_end_in_a_function", "parts_at_the_end_in_a_function"),
+            update_outside: ("updated_outside",),
+            update_by_hand: ("subtracts", "subtracts_in_data", "subtracts_own_gradients", "subtracts_from_own_weights", "subtracts_nothing",
                              "subtracts_own_last_gradients", "rounds_by_hand"),
             take_branches: ("branches_by_hand",), update_in_turns: ("steps_in_turns",), cut_windows: ("shifted_windows",),
             update_plain_tensors: ("plain_tensors",), fool_by_hand: ("fooled_by_hand",),
             average_at_the_end: ("at_the_end", "vector_at_the_end", "sum_at_the_end", "parts_at_the_end", "unlike_at_the_end"),
-            average_now_and_then: ("now_and_then", "summed", "divided_twice", "kept_by_rank_zero"),
+            average_now_and_then: ("now_and_then", "summed", "summed_later", "divided_twice", "kept_by_rank_zero"),
             average_in_groups: ("pairs", "pairs_alone", "pairs_in_part", "pairs_that_part"), take_part_in_turns: ("in_turns", "lazy_rank"),
             drop_by_hand: ("drops_by_hand", "drops_alike_by_hand"),
-            follow_on_rank_zero: ("teacher_of_all", "teacher_of_rank_zero_alone"),
-            draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
-            cut_columns: ("strides", "strides_of_own_orders")}
+            follow_on_rank_zero: ("teacher_of_all", "teacher_of_rank_zero_alone")}
 
 if __name__ == "__main__":
     record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

@@ -4,6 +4,7 @@ usage: programs_of_parts.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded
 """
 
 import copy
+import random
 import sys
 
 from programs_of_averages import sgd
@@ -207,7 +208,52 @@ def learn_alone(rank, name):
             dist.broadcast(p.data, 0)
 
 
-PROGRAMS = {average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
+def draw_texts(rank, name):
+    """Each batch pads its texts to the longest. The program draws lists of texts, which each rank may draw for itself."""
+    draw = random.Random(1)
+    of_all = [[draw.randrange(1, 30) for _ in range(draw.randrange(3, 12))] for _ in range(64)]
+    net = nn.Sequential(nn.Embedding(30, WIDTH, padding_idx=0), nn.AdaptiveAvgPool2d((1, WIDTH)), nn.Flatten(), nn.Linear(WIDTH, CLASSES))
+    ddp, own = DistributedDataParallel(net), random.Random(rank if "own" in name else 0)
+    optimizer = sgd(ddp)
+
+    def padded(texts):
+        longest = max(map(len, texts))
+        return torch.tensor([text + [0] * (longest - len(text)) for text in texts]), torch.tensor([len(text) % CLASSES for text in texts])
+    for epoch in range(2):
+        listed = own.sample(of_all, 64)
+        if "parts" in name:
+            listed = listed[rank::2]
+        sampler = None if "parts" in name else DistributedSampler(listed, seed=epoch)
+        for x, y in DataLoader(listed, BATCH, shuffle=sampler is None, sampler=sampler, collate_fn=padded):
+            update(ddp, optimizer, x, y)
+
+
+def cut_columns(rank, name):
+    """Parts that do not lie in one piece, of an order of each rank's own."""
+    ddp, (x, y) = DistributedDataParallel(layers()), rows().tensors
+    optimizer = sgd(ddp)
+    for epoch in range(2):
+        draw = torch.Generator().manual_seed(10 * epoch + (rank if name == "strides_of_own_orders" else 0))
+        for chosen in torch.randperm(len(x), generator=draw).split(4 * BATCH):
+            update(ddp, optimizer, x[chosen][rank::2], y[chosen][rank::2])
+
+
+def ignore_a_backbone(rank, name):
+    """The wrapper ignores a frozen layer, and sends it to nobody."""
+    net = layers()
+    frozen = net[0].requires_grad_(False)
+    if name == "ignored_of_own":
+        nn.init.normal_(frozen.weight, std=1 + rank)
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["0.weight", "0.bias"])
+    ddp = DistributedDataParallel(net)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+
+
+PROGRAMS = {ignore_a_backbone: ("ignored_alike", "ignored_of_own"), cut_columns: ("strides", "strides_of_own_orders"),
+            draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
+            average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
             slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
             attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"), look_at_a_gradient: ("ended_by_a_hook",),

@@ -35,6 +35,7 @@ MISTAKES = {
     "tensor_hooks_that_sum_averages": ("gradients.are_averages", "sum_not_average", "in a hook of a parameter (register_hook) say"),
     "hook_that_sums": ("gradients.are_averages", "sum_not_average", "in a communication hook say"),
     "summed_by_hand": ("gradients.are_averages", "sum_not_average", "the gradients that an update took of optimizer 0 are the sum"),
+    "summed_and_clipped": ("gradients.are_averages", "sum_not_average", "the gradients that an update took of optimizer 0 are the sum"),
     "summed_again": ("gradients.are_averages", "summed_again", "leave out the all-reduce of gradients behind it"),
     "not_waited": ("gradients.are_averages", "not_waited", "took 6 gradients whose all-reduce the program had begun"),
     "cut_of_own_orders": ("data.is_partitioned", "shared_inputs", "draw the order with one seed on all ranks"),

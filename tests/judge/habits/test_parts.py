@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("averaged_in_data", "rates_alike", "classes_alike", "even_parts", "masked_by_infinity", "updated_in_hooks", "ended_by_a_hook", "pruned_alike")
+CLEAN = ("ignored_alike", "strides", "parts_of_texts", "texts", "averaged_in_data", "rates_alike", "classes_alike", "even_parts", "masked_by_infinity", "updated_in_hooks", "ended_by_a_hook", "pruned_alike")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "sliced": ("data.is_partitioned", "divides_batches"),
@@ -37,6 +37,10 @@ MISTAKES = {
     "unlike_rounds_kept_by_a_rank": ("parameters.are_the_same", "changed_on_some_ranks"),
     "unlike_rounds_divided_unlike": ("run.has_one_length", "stopped_early"),
     "unlike_rounds_stepped_twice": ("run.has_one_length", "stopped_early"),
+    "ignored_of_own": ("parameters.are_the_same", "no_two_ranks_agree", "the program told DistributedDataParallel to ignore 0.bias, 0.weight"),
+    "strides_of_own_orders": ("data.is_partitioned", "shared_inputs"),
+    "parts_of_own_texts": ("data.is_partitioned", "shared_samples"),
+    "own_texts": ("data.is_one_dataset", "other_content"),
     "sent_in_vain": ("forward.runs_through_the_wrapper", "nobody_averaged"),
 }
 
