@@ -95,8 +95,10 @@ std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
                          [&](const Averaging& each) { return is(each.growth, world); });
   };
   const auto times = static_cast<std::ptrdiff_t>(all.size());
-  const auto sums = count(is_sum);  // No average is larger than what it is of.
-  const bool is_sums = sums > 0;
+  const auto sums = count(is_sum);
+  // All, or all behind a right one; an outer optimizer may move parameters as far now and then.
+  const bool is_sums =
+      sums == times || (times > 2 && sums == times - 1 && !is_sum(all.front().growth, world));
   if (!is_sums && count(is_divided_twice) < times) return {};
   const auto& first = *std::find_if(all.begin(), all.end(), [&](const Averaging& each) {
     return !is_sums || is_sum(each.growth, world);
