@@ -3,6 +3,7 @@
 
 usage: auto.py [--files GLOB,...] [--changed A..B] [--tests REGEX] [--no-scenarios] [--seed N] [--count N] [--tree FOLDER]
                [--revision COMMIT] [--preset NAME] [--jobs N] [--cases N] [--timeout SECONDS] [--out FILE] [--page FILE] [--known PAGE]
+               [--matrix FILE]
 
 cpp_mutants.py says which mutants there are; --count of those of the files (ddp/**/*.cpp; with --changed those among them
 that a change touches) are drawn by --seed, and put into one build of a clone, FOLDER (build/auto), by schemata.py. Those
@@ -10,7 +11,8 @@ that do not compile are left out. Each is run by the scenarios that reach it, in
 plain run (--cases: others), until one fails, those first that have caught most for their time; one that survives is run
 by the unit tests that reach it: those of ddp/ and train/, or of the programs whose targets --tests matches. With --no-scenarios unit
 tests alone run, as for mutants of what judges: its mistakes are its own tests' to find. FILE (build/auto.json) gets every mutant with what caught it as soon as
-that is known, and what it has already is not run again; --page, docs/faults.md say, gets the score and the survivors.
+that is known, and what it has already is not run again; --page, docs/faults.md say, gets the score and the survivors. With --matrix every unit test
+that reaches what no scenario catches runs, not until one fails, and that FILE says which of them catch nothing (matrix.py).
 What takes longest is the first build of the clone: FOLDER may be a copy of a built tree, mounted where it was built, whose
 uncommitted changes are lost. automatic/equivalent.toml lists mutants that change nothing, and why; they do not count. Exit 0: every mutant was caught, but for
 those that PAGE lists.
@@ -29,6 +31,7 @@ import tomllib
 
 import cpp_mutants
 import faults
+import matrix
 import mutant
 import schemata
 from tree import NO_FAILURE, ROOT, Tree, must, run
@@ -213,6 +216,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/auto.json")
     parser.add_argument("--page", type=pathlib.Path)
     parser.add_argument("--known", type=pathlib.Path)
+    parser.add_argument("--matrix", type=pathlib.Path)
     arguments = parser.parse_args()
     tree = Tree(arguments.tree, arguments.jobs, arguments.preset, False, arguments.cases, arguments.revision)
     files = files_of(tree.folder, arguments.files.split(","), arguments.changed)
@@ -246,9 +250,17 @@ def main():
     if left:  # Unit tests take longer to build than the program.
         build.make(unit_tests)
         rows[:] = [row for row in rows if row["number"] in build.mutants]
+    if left and arguments.matrix:
+        tests = matrix.Matrix(tree.folder, runner.programs)
+        tests.reach()
+        for row in (row for row in rows if not row["is_equivalent"] and not faults.is_caught_by_scenario(row)):
+            found = sorted(tests.catch(row["number"]))
+            keep(row, (found[0], "unit test") if found else NOBODY)
+            tests.write(arguments.matrix)
+    elif left:
         suites = runner.reached_by_tests()
     runner.limit = arguments.timeout
-    for row in filter(faults.survives, rows):
+    for row in filter(faults.survives, rows if suites else []):
         keep(row, runner.test_for(row["number"], suites))
     print(faults.scores(rows))
     if arguments.page:

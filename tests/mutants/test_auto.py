@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import auto  # noqa: E402
 import cpp_mutants  # noqa: E402
 import faults  # noqa: E402
+import matrix  # noqa: E402
 import schemata  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -188,6 +189,64 @@ class Order(unittest.TestCase):
         for _ in range(9):
             self.assertEqual(self.catches("h"), ("h", "fail"))
         self.assertEqual(self.runs, ["ahbc"])
+
+
+# In place of a GoogleTest program: its tests are A.One and A.Two, and B.Each/0 and /1, which no mutant but 3 and 4 reach.
+PROGRAM = r"""#!PYTHON
+import os, pathlib, sys, time
+asked = next(each for each in sys.argv if each.startswith("--gtest_filter="))[15:].split(":")
+if "--gtest_list_tests" in sys.argv:
+    sys.exit(print("A.\n  One\n  Two\nDrawn/B.\n  Each/0  # GetParam() = 3\n  Each/1  # GetParam() = 4"))
+number = int(os.environ["LOCKSTEP_MUTANT"])
+fails = {1: ["A.One", "A.Two"], 2: ["A.One"], 3: ["Drawn/B.Each/1"]}.get(number, [])
+for test in ["A.One", "A.Two", "Drawn/B.Each/0", "Drawn/B.Each/1"]:
+    if test not in asked and test[:-1] + "*" not in asked:
+        continue
+    print("[ RUN      ]", test, flush=True)
+    if number == -1:
+        ones = bytes([0, 0, 0, 1, 1]) if "B" in test else bytes([0, 1, 1, 0, 1])
+        pathlib.Path(os.environ["LOCKSTEP_MUTANTS_REACHED"]).write_bytes(ones)
+    if number == 4 and test == "A.One":
+        os._exit(1)
+    if number == 4 and test == "A.Two":
+        time.sleep(60)
+    print("[  FAILED  ]" if test in fails else "[       OK ]", test, "(0 ms)", flush=True)
+print("[==========] 4 tests ran. (7 ms total)")
+"""
+
+
+class OfTests(unittest.TestCase):
+    """The matrix of unit tests and mutants."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        root = pathlib.Path(self.folder.name)
+        (root / "build").mkdir()
+        program = root / "some_test"
+        program.write_text(PROGRAM.replace("PYTHON", sys.executable))
+        program.chmod(0o755)
+        self.tests = matrix.Matrix(root, [program])
+        self.tests.reach()
+
+    def test_TheInstancesOfATestAreOne(self):
+        self.assertEqual(list(self.tests.programs), ["A.One", "A.Two", "Drawn/B.Each/*"])
+
+    def test_WhatReachesAMutantRunsAndIsNotStoppedByTheFirstThatFails(self):
+        self.assertEqual(self.tests.catch(1), {"A.One", "A.Two"})
+        self.assertEqual(self.tests.catch(3), {"Drawn/B.Each/*"})
+
+    def test_ATestThatEndsOrHangsItsProgramHasFailedAndTheOthersRun(self):
+        self.addCleanup(setattr, matrix, "STARTS", matrix.STARTS)
+        matrix.STARTS = 1.0
+        self.assertEqual(self.tests.catch(4), {"A.One", "A.Two"})
+        self.assertIn("Drawn/B.Each/*", self.tests.reached)
+
+    def test_WhatOneAloneCatchesIsSaid(self):
+        for number in (1, 2, 3):
+            self.tests.catch(number)
+        found = [(row["test"], row["catches"], row["alone"]) for row in self.tests.rows()]
+        self.assertEqual(found, [("A.Two", [1], []), ("Drawn/B.Each/*", [3], [3]), ("A.One", [1, 2], [2])])
 
 
 class Listed(unittest.TestCase):
