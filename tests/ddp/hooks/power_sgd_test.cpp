@@ -4,7 +4,6 @@
 #include "ddp/communication_hooks.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
-#include "ddp/hooks/orthonormal.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -40,17 +39,6 @@ TEST(PowerSgd, RefusesOptionsThatItCannotFollow) {
   EXPECT_EQ(refused({.min_compression_rate = 0.0}),
             "PowerSgd: min_compression_rate is 0, expected more than 0");
   EXPECT_EQ(refused({}), "nothing");
-}
-
-TEST(PowerSgd, MakesColumnsOrthonormalAndDropsThoseOfRounding) {
-  const at::Tensor columns =
-      torch::tensor({{3.0F, 6.0F, 0.0F}, {4.0F, 8.0F, 2.0F}, {0.0F, 0.0F, 1.0F}});
-  const at::Tensor out = orthonormal(columns);
-  const at::Tensor product = out.t().mm(out);
-  EXPECT_TRUE(at::allclose(
-      product, torch::tensor({{1.0F, 0.0F, 0.0F}, {0.0F, 0.0F, 0.0F}, {0.0F, 0.0F, 1.0F}})))
-      << product;
-  EXPECT_TRUE(orthonormal(torch::full({2, 1}, NAN)).isnan().all().item<bool>());
 }
 
 // A linear layer whose gradient is another matrix on each rank and in each step.

@@ -62,32 +62,6 @@ TEST(Handle, IsAHolderWhoseKeysBeginWithModule) {
   EXPECT_EQ(reports, (std::vector<std::string>{"11 module.w0 module.w1 3 3"}));
 }
 
-TEST(Handle, CanBeMadeAndDestroyedManyTimesOnOneGroup) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(2);
-    for (int i = 0; i < 20; ++i) {
-      DistributedDataParallel ddp(net, {.process_group = group});
-      net->zero_grad();
-      ddp.forward(Loss{{0, group->getRank() * 2.0}, {1, 4.0}}).backward();
-    }
-    const std::string report = net->gradients();
-    net->zero_grad();
-    net->forward(Loss{{0, 5.0}}).backward();  // nobody listens any more
-    return report + "; " + net->gradients();
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>(2, "1 1 | 4 4; 5 5 | none")));
-}
-
-TEST(Handle, IsCalledAsAnyModule) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    ddp(Loss{{0, group->getRank() * 2.0}}).backward();
-    return net->gradients();
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>(2, "1 1")));
-}
-
 // LibTorch's idiom for members.
 TEST(Handle, IsMadeOfWhatRegisterModuleReturns) {
   using Layer = DistributedDataParallel<testing::TermsImpl>;

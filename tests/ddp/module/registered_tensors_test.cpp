@@ -13,7 +13,6 @@ namespace lockstep {
 namespace {
 
 using testing::Group;
-using testing::numbers;
 using testing::run_world;
 
 struct Adapted : torch::nn::Module {
@@ -88,55 +87,6 @@ TEST(RegisteredTensors, ThatChangedAreReportedByTheNextForwardOnEveryRank) {
       }
     }
   }
-}
-
-TEST(RegisteredTensors, TrainOnceTheyWereTakenOver) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Adapted>();
-    DistributedDataParallel ddp(net, {.process_group = group});
-    ddp(1.0).backward();
-    const at::Tensor down = net->register_parameter("down", torch::zeros({1}, at::kDouble));
-    std::string report;
-    try {
-      ddp(1.0);
-    } catch (const UsageError&) {
-      report = "refused; ";
-    }
-    ddp->update_trainable_parameters();
-    ddp(group->getRank() + 1.0).backward();
-    return report + numbers(down.grad());
-  });
-  EXPECT_EQ(reports, testing::same(2, "refused; 1.5"));
-}
-
-TEST(RegisteredTensors, AreComparedWithThoseThatWereTakenOver) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Adapted>();
-    DistributedDataParallel ddp(net, {.process_group = group});
-    net->register_parameter("down", torch::zeros({1}, at::kDouble));
-    ddp->update_trainable_parameters();
-    net->register_parameter("up", torch::zeros({1}, at::kDouble));
-    ddp(1.0);
-    return std::string("trained apart");
-  });
-  expect_reported(reports, {0, 1},
-                  "parameter 'up' was registered after the module was wrapped" + kCure);
-}
-
-TEST(RegisteredTensors, MayChangeWhereTheyAreIgnoredOrInOrderOfMemory) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Adapted>();
-    net->register_buffer("mask", torch::zeros({1}));
-    DistributedDataParallel ddp(
-        net, {.process_group = group, .parameters_and_buffers_to_ignore = {"mask"}});
-    ddp(1.0).backward();
-    net->to(at::kFloat);
-    net->to(at::kDouble);
-    net->zero_grad();
-    ddp(group->getRank() + 1.0).backward();
-    return numbers(net->base.grad());
-  });
-  EXPECT_EQ(reports, testing::same(2, "3"));
 }
 
 }  // namespace

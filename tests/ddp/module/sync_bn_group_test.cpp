@@ -163,23 +163,5 @@ TEST(LayersOverRanks, ThatOnlySomeRanksHaveAreRefused) {
                           "0 has none; rank 1 has 'network.1', 'network.3'"));
 }
 
-TEST(LayersOverRanks, ThatSomeRanksHaveOverAnotherGroupAreRefused) {
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto other = init_process_group(
-        {.store = c10::make_intrusive<c10d::PrefixStore>("another group", group->getStore()),
-         .rank = group->getRank(),
-         .world_size = 2});
-    const auto model = std::make_shared<ThrowsOnDemand>();
-    convert_sync_batchnorm(std::shared_ptr<torch::nn::Module>(model),
-                           group->getRank() == 1 ? other : group);
-    Handle ddp(model, {.process_group = group, .timeout = std::chrono::seconds(10)});
-    return std::string("no error");
-  });
-  EXPECT_EQ(reports, same(2,
-                          "DisagreementError: ranks disagree on the layers of SyncBatchNorm: rank "
-                          "0 has 'network.1', 'network.3'; rank 1 has 'network.1' over a group of "
-                          "its own, 'network.3' over a group of its own"));
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -12,7 +12,6 @@ namespace lockstep {
 namespace {
 
 using testing::Group;
-using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
@@ -49,45 +48,6 @@ TEST(Gradients, AreAveragesOverTheRanksInEveryStepAndBucketLayout) {
       EXPECT_EQ(reports, same(world, expected + (cap ? "4" : "1")));
     }
   }
-}
-
-TEST(Gradients, OfAWrapperInAWrapperAreAveragedOnce) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(2);
-    DistributedDataParallel inner(net, {.process_group = group, .bucket_cap_mb = kTinyCap});
-    DistributedDataParallel outer(inner, {.process_group = group, .bucket_cap_mb = kTinyCap});
-    std::string report;
-    for (int step = 0; step < 3; ++step) {
-      net->zero_grad();
-      const double c = group->getRank() == 0 ? 2.0 : 4.0;
-      outer.forward(Loss{{0, c}, {1, 10 * c}}).backward();
-      report += net->gradients() + "; ";
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, same(2, "3 3 | 30 30; 3 3 | 30 30; 3 3 | 30 30; "));
-}
-
-TEST(Gradients, OfAWorldOfOneAreTheBareModules) {
-  const auto reports = run_world(1, [](const Group& group) {
-    const auto step = [](const std::shared_ptr<torch::nn::LinearImpl>& net, const auto& forward) {
-      std::string report;
-      for (int i = 0; i < 3; ++i) {
-        forward(torch::full({2, 3}, 0.1 + i)).pow(2).mean().backward();
-        report += numbers(net->weight.grad()) + " " + numbers(net->bias.grad()) + "; ";
-      }
-      return report;
-    };
-    torch::manual_seed(1);
-    torch::nn::Linear bare(3, 5);
-    torch::manual_seed(1);
-    torch::nn::Linear wrapped(3, 5);
-    DistributedDataParallel ddp(wrapped, {.process_group = group});
-    const auto expected = step(bare.ptr(), [&](const at::Tensor& x) { return bare(x); });
-    const auto actual = step(wrapped.ptr(), [&](const at::Tensor& x) { return ddp.forward(x); });
-    return std::string(actual == expected ? "equal" : "different");
-  });
-  EXPECT_EQ(reports, same(1, "equal"));
 }
 
 TEST(Gradients, ThatNobodyCouldAverageAreReportedAtTheNextForward) {

@@ -185,40 +185,5 @@ TEST(Recovery, RefusesAModuleThatHasChanged) {
                  "moved or reshaped after it was wrapped; wrap it again"));
 }
 
-TEST(Recovery, RemovesItsHooks) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(1);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto loss = ddp.forward(Loss{{0, share(group)}});
-    ddp->remove_autograd_hooks();
-    loss.backward();
-    std::string report = net->gradients() + "; ";
-    try {
-      ddp.forward(Loss{{0, 1.0}});
-    } catch (const UsageError& error) {
-      report += error.what();
-    }
-    ddp->update_process_group(group);
-    net->zero_grad();
-    ddp.forward(Loss{{0, share(group)}}).backward();
-    return report + "; " + net->gradients();
-  });
-  const std::string refused = "remove_autograd_hooks() was called; wrap the module again; 3 3";
-  EXPECT_EQ(reports,
-            (std::vector<std::string>{"2 2; rank 0: " + refused, "4 4; rank 1: " + refused}));
-}
-
-TEST(Recovery, WithoutHooksLooksForNoUnusedParameters) {
-  const auto reports = run_world(2, [&](const Group& group) {
-    Terms net(2);
-    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
-    ddp->remove_autograd_hooks();
-    const auto guard = ddp.no_sync();
-    ddp.forward(Loss{{0, 6.0}}).backward();
-    return net->gradients();
-  });
-  EXPECT_EQ(reports, same(2, "6 6 | none"));
-}
-
 }  // namespace
 }  // namespace lockstep

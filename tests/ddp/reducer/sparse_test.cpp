@@ -37,29 +37,6 @@ TEST(SparseGradients, OfABagOfWordsAreAveraged) {
   EXPECT_EQ(reports, same(2, "0 1 1 0, coalesced"));
 }
 
-TEST(SparseGradients, ThatNoRankUsesStayAsTheyAre) {
-  struct Seldom : torch::nn::Module {
-    torch::nn::Embedding table = register_module(
-        "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(2, 1).sparse(true)));
-    at::Tensor always = register_parameter("always", torch::ones({1}));
-    at::Tensor forward(bool uses_table) {
-      const at::Tensor sum = always.sum();
-      return uses_table ? sum + table->forward(torch::tensor({1})).sum() : sum;
-    }
-  };
-  const auto reports = run_world(2, [](const Group& group) {
-    const auto net = std::make_shared<Seldom>();
-    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
-    ddp.forward(false).backward();
-    const std::string before = net->table->weight.grad().defined() ? "a gradient" : "none";
-    ddp.forward(true).backward();
-    net->table->weight.mutable_grad() = net->table->weight.grad() * (1 + group->getRank());
-    ddp.forward(false).backward();
-    return before + ", then " + numbers(net->table->weight.grad().to_dense());
-  });
-  EXPECT_EQ(reports, (std::vector<std::string>{"none, then 0 1", "none, then 0 2"}));
-}
-
 TEST(SparseGradients, ThatNoRankHasTravelAsSizesAlone) {
   const auto reports = run_world(2, [](const Group& group) {
     Communicator communicator(group, std::nullopt);

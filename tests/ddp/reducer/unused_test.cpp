@@ -1,7 +1,6 @@
-// Parameters that take no part in a loss: what cannot be found, and a rank that uses none.
+// Parameters that take no part in a loss, where the output does not say so.
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
-#include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -13,36 +12,6 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
-using testing::Terms;
-using Loss = testing::TermsImpl::Loss;
-
-// A rank whose output depends on none of its parameters has no gradient to report, and still takes
-// part; autograd::grad() through the same output does not.
-TEST(UnusedParameters, MayBeAllOfThemOnARank) {
-  const auto reports = run_world(2, [&](const Group& group) {
-    Terms net(2);
-    struct Mixed : torch::nn::Module {
-      explicit Mixed(Terms terms) : terms(register_module("terms", std::move(terms))) {}
-      at::Tensor forward(const at::Tensor& input, const Loss& loss) {
-        return loss.empty() ? input * 2 : input * 2 + terms->forward(loss);
-      }
-      Terms terms;
-    };
-    DistributedDataParallel ddp(std::make_shared<Mixed>(net),
-                                {.process_group = group, .find_unused_parameters = true});
-    std::string report;
-    for (int step = 0; step < 3; ++step) {
-      net->zero_grad();
-      const auto input = torch::ones({}, torch::dtype(at::kDouble).requires_grad(true));
-      const auto out = ddp.forward(input, group->getRank() == 0 ? Loss{} : Loss{{0, 2.0}});
-      const auto penalty = torch::autograd::grad({out}, {input}, {}, true);
-      out.backward();
-      report += net->gradients() + " " + numbers(penalty[0]) + "; ";
-    }
-    return report;
-  });
-  EXPECT_EQ(reports, same(2, "1 1 | none 2; 1 1 | none 2; 1 1 | none 2; "));
-}
 
 TEST(UnusedParameters, CannotBeFoundInAnOutputThatSaysNothing) {
   struct Hidden {

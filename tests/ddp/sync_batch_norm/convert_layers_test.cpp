@@ -79,36 +79,5 @@ TEST(Convert, AgainGoesOverToTheOtherGroupAndLeavesLayersMadeAsSyncBatchNormAlon
   EXPECT_EQ(reports, (std::vector<std::string>{"0 0 0 2 2 0 2 2 0 1", "4 4 4 2 2 4 2 2 4 1"}));
 }
 
-// A class whose clone() makes its children anew, and then takes over what they are.
-struct CloneableNetImpl : torch::nn::Cloneable<CloneableNetImpl> {
-  torch::nn::Sequential layers{nullptr};
-  BatchNorm1d norm{nullptr};
-
-  CloneableNetImpl() { CloneableNetImpl::reset(); }
-
-  void reset() override {
-    const auto options = torch::nn::BatchNorm1dOptions(1).momentum(1.0);
-    layers = register_module("layers", torch::nn::Sequential(torch::nn::BatchNorm1d(options)));
-    norm = register_module("norm", BatchNorm1d(options));
-  }
-};
-TORCH_MODULE(CloneableNet);
-
-TEST(Convert, ClonesOfAClassTrainOverTheRanksToo) {
-  const auto reports = run_world(2, [](const Group& group) {
-    CloneableNet net;
-    convert_sync_batchnorm(net, group);
-    const auto copy = std::dynamic_pointer_cast<CloneableNetImpl>(net->clone());
-    const at::Tensor input = torch::full({2, 1}, group->getRank() * 4.0);
-    copy->layers->forward(input);
-    copy->norm->forward(input);
-    std::string report;
-    for (const auto& norms : {copy->named_buffers(), net->named_buffers()})
-      report += numbers(norms["layers.0.running_mean"]) + numbers(norms["norm.running_mean"]) + " ";
-    return report;
-  });
-  EXPECT_EQ(reports, same(2, "22 00 "));
-}
-
 }  // namespace
 }  // namespace lockstep
