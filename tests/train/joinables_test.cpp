@@ -1,4 +1,4 @@
-// Joinables: joins without shadows, and what is refused.
+// Joinables: what is refused.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/joinable.h"
@@ -34,12 +34,7 @@ class Metrics : public Joinable {
     announce();
     return exchange(value);
   }
-  void shadow() override { reported += std::to_string(static_cast<int>(exchange(0))) + " "; }
-  void all_have_joined(int last_to_join) override {
-    reported += "last " + std::to_string(last_to_join);
-  }
-
-  std::string reported;
+  void shadow() override { exchange(0); }
 
  private:
   double exchange(double value) {
@@ -51,22 +46,6 @@ class Metrics : public Joinable {
   const Group group_;
   const std::string name_;
 };
-
-TEST(Joinable, DoesWithoutShadowsWhereAJoinThrowsOrIsOff) {
-  for (const JoinOptions& options : {kThrowing, JoinOptions{.enable = false}}) {
-    const auto reports = run_world(2, [&](const Group& group) {
-      Terms net(1);
-      DistributedDataParallel ddp(net, {.process_group = group});
-      const auto metrics = std::make_shared<Metrics>(group);
-      auto join = ddp.join(options, {metrics});
-      ddp.forward(Loss{{0, own(group)}}).backward();
-      const double sum = metrics->add(1);
-      join.finish();
-      return std::to_string(static_cast<int>(sum)) + metrics->reported;
-    });
-    EXPECT_EQ(reports, same(2, "2"));
-  }
-}
 
 std::string error_of_join(const Group& group, const JoinOptions& options,
                           const std::vector<std::shared_ptr<Joinable>>& joinables) {

@@ -20,7 +20,6 @@ namespace {
 
 using testing::Group;
 using testing::make_net;
-using testing::make_optimizer;
 
 using testing::run_world;
 using testing::same;
@@ -56,18 +55,6 @@ at::Tensor first_parameter(torch::nn::Module& net) {
 
 std::string first_name(torch::nn::Module& net) {
   return net.named_parameters().front().key();
-}
-
-TEST(CheckReplicasEqual, AreAcceptedWhateverTheirStrides) {
-  const auto reports = run_world(kWorld, [](const Group& group) {
-    torch::nn::Linear net(3, 3);
-    const at::NoGradGuard no_grad;
-    net->weight.copy_(torch::arange(9).view({3, 3}));
-    if (group->getRank() == 1) net->weight.set_data(net->weight.t().contiguous().t());
-    net->bias.zero_();
-    return reported([&] { check_replicas_equal(group, {.model = &*net}); });
-  });
-  EXPECT_EQ(reports, same(kWorld, "equal"));
 }
 
 TEST(CheckReplicasEqual, TheFirstElementThatDiffersIsNamedWithItsValues) {
@@ -126,45 +113,6 @@ TEST(CheckReplicasEqual, ShapesAreComparedBeforeValues) {
                           "ranks disagree on the shape and dtype of buffer 'odd' of "
                           "check_replicas_equal: ranks 0 and 2 have [3] Float; rank 1 has "
                           "[2] Float"));
-}
-
-TEST(CheckReplicasEqual, AnOptimizersOptionsAndStateCount) {
-  for (const std::string kind : {"sgd", "adam", "adamw"}) {
-    const auto reports = run_world(kWorld, [&](const Group& group) {
-      auto net = make_net();
-      const auto optimizer = make_optimizer(kind, net->parameters());
-      const auto check = [&] {
-        return reported(
-            [&] { check_replicas_equal(group, {.model = &*net, .optimizer = optimizer.get()}); });
-      };
-      for (at::Tensor& each : net->parameters()) {
-        each.detach().zero_();
-        each.mutable_grad() = torch::ones_like(each);
-      }
-      optimizer->step();
-      std::string said = check() + "|";
-      auto& group_options = optimizer->param_groups()[0].options();
-      const double rate = group_options.get_lr();
-      if (group->getRank() == 1) group_options.set_lr(rate / 2);
-      said += check() + "|";
-      group_options.set_lr(rate);
-      for (at::Tensor& each : net->parameters())
-        each.mutable_grad() = torch::full_like(each, group->getRank() == 2 ? 2 : 1);
-      optimizer->step();
-      for (at::Tensor& each : net->parameters()) each.detach().zero_();
-      return said + check();
-    });
-    EXPECT_EQ(reports, same(kWorld, reports[0])) << kind;
-    EXPECT_EQ(reports[0].substr(0, 6), "equal|") << reports[0];
-    EXPECT_NE(reports[0].find("|ranks disagree on option 'lr' of the optimizer's param group 0"),
-              std::string::npos)
-        << reports[0];
-    EXPECT_NE(reports[0].find(kind == "sgd" ? "'momentum_buffer' in the optimizer's state of "
-                                              "parameter '"
-                                            : "'exp_avg' in the optimizer's state of parameter '"),
-              std::string::npos)
-        << reports[0];
-  }
 }
 
 TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {

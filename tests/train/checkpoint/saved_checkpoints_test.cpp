@@ -70,35 +70,6 @@ TEST(SavedCheckpoints, BeginWithTheProtocolOfTheirPickle) {
   EXPECT_EQ(reports, same(1, "\x80\x02"));
 }
 
-TEST(SavedCheckpoints, AreRefusedWhereRanksDiffer) {
-  const TemporaryFolder folder;
-  const auto reports = run_world(2, [&](const Group& group) {
-    const std::string path = folder / "a.pt";
-    auto net = make_net();
-    std::int64_t epoch = group->getRank();
-    torch::optim::RMSprop other(net->parameters());
-    std::string report =
-        sentence_of([&] { save_checkpoint(path, group, {.epoch = &epoch}); }) + " | ";
-    report +=
-        sentence_of([&] {
-          save_checkpoint(path, group,
-                          {.model = group->getRank() == 0 ? &*net : nullptr, .epoch = &epoch});
-        }) +
-        " | ";
-    report += sentence_of([&] { save_checkpoint(path, group, {}); }) + " | ";
-    report += sentence_of([&] { save_checkpoint(path, group, {.optimizer = &other}); });
-    return report + (fs::exists(path) ? " exists" : "");
-  });
-  EXPECT_EQ(reports,
-            same(2,
-                 "ranks disagree on the epoch of save_checkpoint: rank 0 has 0; rank 1 has 1 | "
-                 "ranks disagree on the parts of save_checkpoint: rank 0 has model, epoch; rank 1 "
-                 "has epoch | ranks 0 and 1 of 2 cannot take part: save_checkpoint: the checkpoint "
-                 "has nothing in it | ranks 0 and 1 of 2 cannot take part: save_checkpoint: the "
-                 "optimizer is a torch::optim::RMSprop, expected SGD, Adam or AdamW; save others "
-                 "with torch::save"));
-}
-
 TEST(SavedCheckpoints, AreRefusedWhereWhatIsGivenCannotBeSaved) {
   const TemporaryFolder folder;
   const auto reports = run_world(2, [&](const Group& group) {
