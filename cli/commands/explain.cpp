@@ -10,8 +10,8 @@
 #include "harness/cases/draw.h"
 #include "harness/cases/schema.h"
 #include "harness/cases/shown_fields.h"
-#include "harness/invariants/explanations.h"
-#include "harness/invariants/judge_run.h"
+#include "harness/invariants/invariants.h"
+#include "harness/invariants/symptoms.h"
 
 #include <algorithm>
 #include <cctype>
@@ -101,10 +101,10 @@ int explain(const Known& known, const Demo& demo) {
 
 // Prints the invariant of `judge`; returns false for another name.
 bool explain_invariant(const Known& known, const std::string& name) {
-  for (const auto& is : recorded::invariant_explanations()) {
+  for (const auto& is : recorded::all_invariants()) {
     if (is.name != name) continue;
     print(name + "\n");
-    print_part("invariant", std::string(recorded::rule_of_invariant(name)));
+    print_part("invariant", std::string(is.rule));
     print_part("compares", std::string(is.compared));
     print_part("usual mistake", std::string(is.mistake));
     print_part("cure", std::string(is.cure));
@@ -169,7 +169,7 @@ bool search(const Known& known, const std::string& text) {
     for (const auto& demo : *demos)
       if (holds_all(joined({demo.name, demo.lesson, demo.text}, " "), words))
         found.emplace_back(demo.name, demo.lesson);
-  for (const auto& is : recorded::invariant_explanations())
+  for (const auto& is : recorded::all_invariants())
     if (holds_all(
             joined({std::string(is.name), std::string(is.compared), std::string(is.mistake)}, " "),
             words))

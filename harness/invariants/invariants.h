@@ -20,14 +20,26 @@ struct Judgement {
   bool is_customary = false;  // its findings are remarks that a strict judgement fails
 };
 
+struct OneProcess;
+
 struct Invariant {
   std::string_view name;  // "replicas.same_parameters"
   std::string_view rule;
-  Judgement (*judge)(const RecordedRun& run);
+  // For a user who has read a finding.
+  std::string_view compared;  // what is looked at
+  std::string_view mistake;   // a usual one that it catches
+  std::string_view cure;
+  std::string_view not_seen = "";  // what it cannot say; empty where nothing is worth a word
+  // One of them judges: a run; a run beside one process; a run that resumes an earlier one.
+  Judgement (*judge)(const RecordedRun& run) = nullptr;
+  Judgement (*judge_against)(const RecordedRun& run, const OneProcess& one) = nullptr;
+  Judgement (*judge_after)(const RecordedRun& run, const RecordedRun& before) = nullptr;
 };
 
-// In the order in which a reader wants to know: a later one is often a consequence.
+// Those of every run, in the order in which a reader wants to know: a later one is often a
+// consequence. All: then those beside one process, and those of a run that resumes another.
 std::span<const Invariant> invariants();
+std::span<const Invariant> all_invariants();
 
 // One function an invariant; each file has its family.
 Judgement ranks_record_whole_run(const RecordedRun& run);

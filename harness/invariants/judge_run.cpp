@@ -170,9 +170,9 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   run.libtorch = recorded.ranks.front().torch.empty() ? "unknown" : recorded.ranks.front().torch;
   std::vector<NamedJudgement> all;
   std::vector<std::chrono::milliseconds> times;
-  const auto add = [&](std::string_view name, std::string_view rule, auto judge) {
+  const auto add = [&](const Invariant& invariant, auto judge) {
     const auto began = Clock::now();
-    all.push_back({name, rule, judge()});
+    all.push_back({invariant.name, invariant.rule, judge()});
     apply(allowances, all.back());
     times.push_back(since(began));
   };
@@ -183,21 +183,21 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
       judgement.remarks += ranks_left_out(groups, recorded);
     return judgement;
   };
-  for (const auto& invariant : invariants())
-    add(invariant.name, invariant.rule, [&] {
-      return groups.empty() || is_about_the_world(invariant.name, groups)
-                 ? about_the_world(invariant)
-                 : judged_by_groups(invariant, groups);
-    });
-  if (one)
-    for (const auto& invariant : invariants_against())
-      add(invariant.name, invariant.rule, [&]() -> Judgement {
-        if (groups.size() > 1) return {.why_not = "not judged: the ranks train several models"};
-        return invariant.judge(groups.empty() ? recorded : groups.front().run, *one);
+  const auto against = [&](const Invariant& invariant) -> Judgement {
+    if (groups.size() > 1) return {.why_not = "not judged: the ranks train several models"};
+    return invariant.judge_against(groups.empty() ? recorded : groups.front().run, *one);
+  };
+  for (const auto& invariant : all_invariants()) {
+    if (invariant.judge)
+      add(invariant, [&] {
+        return groups.empty() || is_about_the_world(invariant.name, groups)
+                   ? about_the_world(invariant)
+                   : judged_by_groups(invariant, groups);
       });
-  if (before)
-    for (const auto& invariant : invariants_after())
-      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *before); });
+    if (invariant.judge_against && one) add(invariant, [&] { return against(invariant); });
+    if (invariant.judge_after && before)
+      add(invariant, [&] { return invariant.judge_after(recorded, *before); });
+  }
   fold_consequences(all);
   for (size_t number = 0; number < all.size(); ++number) {
     run.results.push_back(result_of(std::move(all[number]), recorded, setting));
@@ -226,20 +226,9 @@ bool compared_what_was_asked(const Run& run) {
          has("values.follow_one_process", false);
 }
 
-std::string_view rule_of_invariant(std::string_view name) {
-  std::string_view rule;
-  const auto look_in = [&](const auto& all) {
-    for (const auto& invariant : all)
-      if (invariant.name == name) rule = invariant.rule;
-  };
-  look_in(invariants());
-  look_in(invariants_against());
-  look_in(invariants_after());
-  return rule;
-}
-
 void check_invariant_name(const std::string& name, const std::string& where) {
-  if (rule_of_invariant(name).empty())
+  const auto all = all_invariants();
+  if (std::none_of(all.begin(), all.end(), [&](const auto& is) { return is.name == name; }))
     throw FieldError(where + ": no invariant of judge is named '" + one_line(name) +
                      "'; docs/judge.md lists them");
 }

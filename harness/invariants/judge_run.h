@@ -12,10 +12,6 @@ struct Allowances {
   bool is_strict = false;               // remarks are failures, but for those of `invariants`
 };
 
-// The rule of an invariant: of a run, beside one process, or beside an earlier run; empty for a
-// name that is no invariant's.
-std::string_view rule_of_invariant(std::string_view name);
-
 // Throws FieldError, whose text starts with `where`, for a name that is no invariant's.
 void check_invariant_name(const std::string& name, const std::string& where);
 

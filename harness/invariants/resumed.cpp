@@ -195,18 +195,6 @@ std::string epoch_text(const PassRow& row) {
 
 }  // namespace
 
-std::span<const InvariantAfter> invariants_after() {
-  static constexpr std::array kInvariants{
-      InvariantAfter{"data.order_continues",
-                     "A training that resumes must not draw the order of an epoch that it has made",
-                     order_continues},
-      InvariantAfter{"optimizer.continues",
-                     "A training that resumes must begin with the state and the settings of its "
-                     "optimizers that the run before had",
-                     optimizers_continue}};
-  return kInvariants;
-}
-
 Judgement order_continues(const RecordedRun& run, const RecordedRun& before) {
   const auto continued = continued_at(run, before);
   if (!continued.why_not.empty()) return {.why_not = continued.why_not};

@@ -5,12 +5,6 @@
 
 namespace lockstep::recorded {
 
-struct InvariantAfter {
-  std::string_view name, rule;
-  Judgement (*judge)(const RecordedRun& run, const RecordedRun& before);
-};
-std::span<const InvariantAfter> invariants_after();
-
 Judgement order_continues(const RecordedRun& run, const RecordedRun& before);
 Judgement optimizers_continue(const RecordedRun& run, const RecordedRun& before);
 

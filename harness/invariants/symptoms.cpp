@@ -1,4 +1,4 @@
-#include "harness/invariants/explanations.h"
+#include "harness/invariants/symptoms.h"
 
 #include <array>
 

@@ -93,8 +93,8 @@ TEST(RunsThatResume, AreUnknownWhereNoParametersWereRecorded) {
       const auto* is = std::get_if<Digests>(&record.what);
       return is && is->list->role == "parameters";
     });
-  for (const auto& invariant : invariants_after())
-    EXPECT_EQ(invariant.judge(run, right_run()).why_not,
+  for (const auto judge : {order_continues, optimizers_continue})
+    EXPECT_EQ(judge(run, right_run()).why_not,
               "no parameters were recorded before the first update");
 }
 

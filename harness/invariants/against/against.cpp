@@ -77,18 +77,6 @@ std::optional<Finding> other_batches(const PassRow& row, const Pass& one, size_t
 
 }  // namespace
 
-std::span<const InvariantAgainst> invariants_against() {
-  static constexpr std::array kInvariants{
-      InvariantAgainst{"data.is_that_of_one_process",
-                       "The ranks' batches must together be the batches of one process",
-                       batches_are_those_of_one_process},
-      InvariantAgainst{"values.follow_one_process",
-                       "The ranks must hold what one process holds, as far as rounding allows",
-                       values_follow_one_process},
-  };
-  return kInvariants;
-}
-
 void require_values(const RecordedRun& run, const std::string& folder) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)

@@ -19,12 +19,6 @@ OneProcess read_one_process(const std::filesystem::path& folder);
 // Throws FieldError, whose text starts with `folder`, where no rank recorded values of tensors.
 void require_values(const RecordedRun& run, const std::string& folder);
 
-struct InvariantAgainst {
-  std::string_view name, rule;
-  Judgement (*judge)(const RecordedRun& run, const OneProcess& one);
-};
-std::span<const InvariantAgainst> invariants_against();
-
 Judgement batches_are_those_of_one_process(const RecordedRun& run, const OneProcess& one);
 Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one);
 
