@@ -76,9 +76,8 @@ Details ignored_by_the_wrapper(const Rank& rank) {
 Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
   std::set<std::string> names;
   for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || fact->name != "replaced" || (!model.empty() && fact->text("model") != model))
-      continue;
+    const auto* fact = fact_in(record, "replaced");
+    if (!fact || (!model.empty() && fact->text("model") != model)) continue;
     names.clear();
     const auto found = fact->values.find("tensors");
     if (found != fact->values.end() && found->is_array())

@@ -81,8 +81,8 @@ const Rank* lost_before(const Rank* failed, const RecordedRun& run) {
 // The sentence of a rank whose process group is not the world that its launcher started.
 std::string another_world(const Rank& rank) {
   for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || fact->name != "process group") continue;
+    const auto* fact = fact_in(record, "process group");
+    if (!fact) continue;
     const auto world = fact->whole("world"), number = fact->whole("rank");
     if (world == rank.world && number == rank.number) return "";
     return rank_text(rank) + " of " + std::to_string(rank.world) + " that were launched is rank " +
@@ -100,8 +100,7 @@ Findings not_recorded(const RecordedRun& run) {
   std::map<std::string, std::vector<int>> ranks;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "not recorded") {
+      if (const auto* fact = fact_in(record, "not recorded")) {
         auto& of = ranks[fact->text("what") + ": " + fact->text("because")];
         if (of.empty() || of.back() != rank.number) of.push_back(rank.number);
       }
@@ -122,8 +121,7 @@ std::string changed_buffers(const Rank& rank) {
   const bool is_float = why.substr(0, of).ends_with("Float");
   std::map<std::string, std::vector<std::string>> buffers;  // by model
   for (const auto& record : rank.records)
-    if (const auto* digests = std::get_if<Digests>(&record.what);
-        digests && digests->list->role == "buffers")
+    if (const auto* digests = digests_in(record, "buffers"))
       for (const auto& tensor : digests->list->tensors) {
         auto& names = buffers[digests->list->of];
         std::vector<std::string> extents;
@@ -162,8 +160,7 @@ bool left_a_reduction_unfinished(const Rank& rank) {
 Moment last_backward(const Rank& rank) {
   auto at = rank.history.last;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
-      at = record.at;
+    if (const auto* fact = fact_in(record, "backward")) at = record.at;
   return at;
 }
 

@@ -21,8 +21,8 @@ Kinds kinds_of(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     std::map<std::string, std::string> last;  // by model
     for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (fact && fact->name == "backward") last[fact->text("model")] = fact->text("kind");
+      const auto* fact = fact_in(record, "backward");
+      if (fact) last[fact->text("model")] = fact->text("kind");
       const auto* digests = std::get_if<Digests>(&record.what);
       if (digests && digests->list->role == "gradients") kinds[digests] = last[digests->list->of];
     }
@@ -65,8 +65,8 @@ void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
   std::optional<Moment> changed;
   std::map<std::string, int> last;  // step of each model's last backward
   for (const auto& record : run.ranks.front().records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || fact->name != "backward") continue;
+    const auto* fact = fact_in(record, "backward");
+    if (!fact) continue;
     first_backwards += fact->values.contains("kept") ? 1 : 0;
     kept += fact->truth("kept") ? 1 : 0;
     const bool is_first =
@@ -173,10 +173,8 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
     for (const auto& record : rank.records) {
       if (const auto* model = model_in(record); model && may_have_unused_parameters(*model))
         lenient.insert(model->name);
-      const auto* digests = std::get_if<Digests>(&record.what);
-      if (!digests || digests->list->role != "gradients" ||
-          digests->list->of.starts_with("optimizer "))
-        continue;
+      const auto* digests = digests_in(record, "gradients");
+      if (!digests || digests->list->of.starts_with("optimizer ")) continue;
       for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
         auto& is = reached[digests->list->of][digests->list->tensors[tensor].name];
         is = is || !digests->values[tensor].is_missing();

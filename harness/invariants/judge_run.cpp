@@ -33,8 +33,8 @@ Setting setting_of(const RecordedRun& recorded) {
   for (const auto& rank : recorded.ranks) {
     if (!rank.program.empty()) setting.subject = rank.program;
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "process group" && !fact->text("backend").empty())
+      if (const auto* fact = fact_in(record, "process group");
+          fact && !fact->text("backend").empty())
         setting.backend = fact->text("backend");
   }
   return setting;

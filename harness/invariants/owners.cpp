@@ -53,8 +53,8 @@ Ownership ownership_in(const RecordedRun& run) {
                         [](const Digest& digest) { return !digest.is_missing(); }))
           is.with_gradients.insert(list.of);
       }
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || !fact->name.starts_with("optimizer ")) continue;
+      const auto* fact = optimizer_in(record);
+      if (!fact) continue;
       const auto owned = owned_in(*fact);
       updates.try_emplace(fact->name, Updates{number, number}).first->second.last = number;
       if (owned.empty() && fact->whole("foreign").value_or(0) > 0) is.foreign.insert(fact->name);
@@ -101,11 +101,10 @@ struct Lacking {
 std::optional<Lacking> first_lacking(const Rank& rank, const Ownership& is) {
   std::map<std::string, const Digests*> gradients;  // by model, since its last update
   for (const auto& record : rank.records) {
-    if (const auto* digests = std::get_if<Digests>(&record.what);
-        digests && digests->list->role == "gradients")
+    if (const auto* digests = digests_in(record, "gradients"))
       gradients[digests->list->of] = digests;
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || !fact->name.starts_with("optimizer ")) continue;
+    const auto* fact = optimizer_in(record);
+    if (!fact) continue;
     std::set<std::string> models;
     for (const auto& [model, name] : owned_in(*fact)) models.insert(model);
     for (const auto& name : owned_in(*fact))  // several of its parameters in one tensor

@@ -28,8 +28,8 @@ std::vector<FactRow> optimizer_rows(const RecordedRun& run) {
   std::vector<FactRow> rows;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || !fact->name.starts_with("optimizer ")) continue;
+      const auto* fact = optimizer_in(record);
+      if (!fact) continue;
       const auto [found, is_new] = known.try_emplace({record.at, fact->name}, rows.size());
       if (is_new)
         rows.push_back(

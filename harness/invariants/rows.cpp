@@ -171,8 +171,8 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role) {
     std::map<std::pair<Moment, std::string>, int> repeats;
     const auto shards = shards_of(run.ranks[rank]);
     for (const auto& record : run.ranks[rank].records) {
-      const auto* digests = std::get_if<Digests>(&record.what);
-      if (!digests || digests->list->role != role) continue;
+      const auto* digests = digests_in(record, role);
+      if (!digests) continue;
       const auto& of = digests->list->of;
       const int repeat = repeats[{record.at, of}]++;
       const auto [found, is_new] = known.try_emplace({record.at, of, repeat}, rows.size());

@@ -38,8 +38,7 @@ std::vector<Deed> deeds_of(const Rank& rank) {
 
 Details skipped_update(const Rank& rank, const Moment& at) {
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name == "skipped" && record.at.step == at.step)
+    if (const auto* fact = fact_in(record, "skipped"); fact && record.at.step == at.step)
       return {Cause{fact->text("by") + " skipped the update of " + fact->text("optimizer") +
                     " on rank " + std::to_string(rank.number)}};
   return {};
@@ -101,8 +100,7 @@ Used used_by(const Rank& rank) {
       used.any_cut = used.any_cut || !pass.is_exhausted;
     }
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
-      ++used.backwards;
+    if (const auto* fact = fact_in(record, "backward")) ++used.backwards;
   return used;
 }
 

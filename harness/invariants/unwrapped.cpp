@@ -113,8 +113,7 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
   for (const auto& rank : run.ranks) {
     size_t number = 0;
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "backward" && fact->values.contains("loss"))
+      if (const auto* fact = fact_in(record, "backward"); fact && fact->values.contains("loss"))
         losses[number++].push_back(fact->values["loss"].dump());
   }
   for (const auto& [number, texts] : losses) any_difference = any_difference || !all_alike(texts);
@@ -125,8 +124,8 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
 bool keeps_its_parameters(const Rank& rank) {
   std::map<std::string, const Digests*> first;
   for (const auto& record : rank.records) {
-    const auto* is = std::get_if<Digests>(&record.what);
-    if (!is || is->list->role != "parameters") continue;
+    const auto* is = digests_in(record, "parameters");
+    if (!is) continue;
     const auto* before = first.try_emplace(is->list->of, is).first->second;
     if (!std::equal(is->values.begin(), is->values.end(), before->values.begin(),
                     before->values.end(),

@@ -101,8 +101,7 @@ Details losses_not_finite(const RecordedRun& run, int up_to) {
   std::map<int, std::set<int>> ranks;  // by step
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "backward" && record.at.step <= up_to)
+      if (const auto* fact = fact_in(record, "backward"); fact && record.at.step <= up_to)
         if (const auto loss = fact->text("loss"); loss == "nan" || loss == "inf" || loss == "-inf")
           ranks[record.at.step].insert(rank.number);
   if (ranks.empty() || ranks.begin()->second.size() == run.ranks.size()) return {};

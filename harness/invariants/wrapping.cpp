@@ -212,8 +212,8 @@ std::optional<Found> other_mode(const RecordedRun& run) {
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     std::map<std::string, size_t> counts;
     for (const auto& record : run.ranks[rank].records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "backward" || !fact->values.contains("training")) continue;
+      const auto* fact = fact_in(record, "backward");
+      if (!fact || !fact->values.contains("training")) continue;
       auto& modes = all[{fact->text("model"), counts[fact->text("model")]++}];
       modes.at = record.at;
       modes.by_rank.resize(run.ranks.size());
@@ -255,8 +255,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     std::map<std::pair<Moment, std::string>, int> count;
     for (size_t position = 0; position < rank.records.size(); ++position) {
       const auto& record = rank.records[position];
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "backward") continue;
+      const auto* fact = fact_in(record, "backward");
+      if (!fact) continue;
       const auto kind = fact->text("kind");
       backwards += kind != "local" && kind != "by hand" ? 1 : 0;
       const auto model = fact->text("model");

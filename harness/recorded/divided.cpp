@@ -115,8 +115,8 @@ std::optional<Assembly> assembled(const std::vector<const Digests*>& by_rank,
 std::map<std::string, Shards> shards_of(const Rank& rank) {
   std::map<std::string, Shards> all;
   for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || fact->name != "shards") continue;
+    const auto* fact = fact_in(record, "shards");
+    if (!fact) continue;
     const auto tensors = fact->values.find("tensors");
     if (tensors == fact->values.end() || !tensors->is_array()) continue;
     auto& shards = all[fact->text("of")];

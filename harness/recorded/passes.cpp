@@ -55,8 +55,7 @@ class PassReader {
  public:
   explicit PassReader(const Rank& rank) : rank_(rank) {
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "batch")
-        has_batches_ = true;
+      if (const auto* fact = fact_in(record, "batch")) has_batches_ = true;
   }
 
   Passes read() {

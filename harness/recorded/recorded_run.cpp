@@ -256,9 +256,24 @@ bool Fact::truth(const char* field) const {
   return found != values.end() && found->is_boolean() && found->get<bool>();
 }
 
+const Fact* fact_in(const Record& record, std::string_view name) {
+  const auto* fact = std::get_if<Fact>(&record.what);
+  return fact && fact->name == name ? fact : nullptr;
+}
+
 const Fact* model_in(const Record& record) {
   const auto* fact = std::get_if<Fact>(&record.what);
   return fact && fact->name.starts_with("model ") ? fact : nullptr;
+}
+
+const Fact* optimizer_in(const Record& record) {
+  const auto* fact = std::get_if<Fact>(&record.what);
+  return fact && fact->name.starts_with("optimizer ") ? fact : nullptr;
+}
+
+const Digests* digests_in(const Record& record, std::string_view role) {
+  const auto* is = std::get_if<Digests>(&record.what);
+  return is && is->list->role == role ? is : nullptr;
 }
 
 History RecordedRun::history() const {

@@ -71,13 +71,16 @@ struct Record {
   std::variant<Digests, Fact, Drawn, Span> what;
 };
 
-// The fact of a model, as "model 0", that a record holds; null where it holds another thing.
+// What a record holds: the fact of that name, of a model ("model 0") or of an optimizer, or the
+// digests in that role; null where it holds another thing.
+const Fact* fact_in(const Record& record, std::string_view name);
 const Fact* model_in(const Record& record);
+const Fact* optimizer_in(const Record& record);
+const Digests* digests_in(const Record& record, std::string_view role);
 
 // True of the fact that a backward ran.
 inline bool is_backward(const Record& record) {
-  const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name == "backward";
+  return fact_in(record, "backward") != nullptr;
 }
 
 // A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from

@@ -32,7 +32,7 @@ std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank,
   std::map<TensorPoint, const Digests*> points;
   std::map<std::string, std::string> kinds;  // of the last backward, by model
   for (const auto& record : rank.records) {
-    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+    if (const auto* fact = fact_in(record, "backward"))
       kinds[fact->text("model")] = fact->text("kind");
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests) continue;

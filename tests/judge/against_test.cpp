@@ -50,8 +50,7 @@ TEST(OneProcessBesideRanks, DistinguishedFromARateThatWasScaledWithTheRanks) {
     std::vector<float> found;
     int number = 0;
     for (const auto& record : of.ranks[0].records)
-      if (const auto* is = std::get_if<Digests>(&record.what);
-          is && is->list->role == "parameters" && number++ == n)
+      if (const auto* is = digests_in(record, "parameters"); is && number++ == n)
         found = floats_in(is->elements[0]);
     return found;
   };

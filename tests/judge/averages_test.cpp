@@ -126,8 +126,8 @@ TEST(Averages, OfLossesThatOneRankMultipliesAreRemarkedOn) {
         const auto& weights = rank.number == 0 ? of_one : of_other;
         const auto at =
             std::find_if(rank.records.begin(), rank.records.end(), [&](const Record& record) {
-              const auto* fact = std::get_if<Fact>(&record.what);
-              return fact && fact->name == "terms" && record.at.step == step;
+              const auto* fact = fact_in(record, "terms");
+              return fact && record.at.step == step;
             });
         auto second = *at;
         std::get<Fact>(at->what).values["weight"] = weights[0];

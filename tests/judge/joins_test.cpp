@@ -127,8 +127,7 @@ TEST(Joins, HideNoMistakeThatComesAfterThem) {
   auto run = uneven_run();
   auto& records = run.ranks[1].records;
   const auto last = std::find_if(records.rbegin(), records.rend(), [](const Record& each) {
-    const auto* digests = std::get_if<Digests>(&each.what);
-    return digests && digests->list->role == "parameters";
+    return digests_in(each, "parameters") != nullptr;
   });
   std::get<Digests>(last->what).values[0].bits = 99;
   const auto result = judged(run).results;

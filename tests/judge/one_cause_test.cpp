@@ -167,8 +167,8 @@ TEST(OneCause, SayThatTheProgramWroteWhatNoUpdateDid) {
     for (auto& rank : run.ranks) {
       const auto update =
           std::find_if(rank.records.begin(), rank.records.end(), [](const Record& record) {
-            const auto* digests = std::get_if<Digests>(&record.what);
-            return digests && digests->list->role == "parameters" && record.at.phase == "update";
+            const auto* digests = digests_in(record, "parameters");
+            return digests && record.at.phase == "update";
           });
       auto written = std::get<Digests>(update->what);
       written.values[0].norm = std::numeric_limits<double>::quiet_NaN();

@@ -89,10 +89,8 @@ TEST_F(FolderOfOneProcess, IsRefusedWithTheCureWhereSomethingIsMissing) {
 TEST(RunsThatResume, AreUnknownWhereNoParametersWereRecorded) {
   auto run = right_run();
   for (auto& rank : run.ranks)
-    std::erase_if(rank.records, [](const Record& record) {
-      const auto* is = std::get_if<Digests>(&record.what);
-      return is && is->list->role == "parameters";
-    });
+    std::erase_if(rank.records,
+                  [](const Record& record) { return digests_in(record, "parameters") != nullptr; });
   for (const auto judge : {order_continues, optimizers_continue})
     EXPECT_EQ(judge(run, right_run()).why_not,
               "no parameters were recorded before the first update");

@@ -160,10 +160,8 @@ TEST(Replicas, SayWithWhichGradientsEachRankUpdatedWhereOneChangedItsOwn) {
     EXPECT_NE(diagnosis(other).find("rank 0 has those of the backward, rank 1 has others"),
               std::string::npos);
   auto same = updated_with_others({2, 2});  // the update alone parts the ranks
-  std::erase_if(same.ranks[1].records, [](const Record& record) {
-    const auto* is = std::get_if<Digests>(&record.what);
-    return is && is->list->role == "taken";
-  });
+  std::erase_if(same.ranks[1].records,
+                [](const Record& record) { return digests_in(record, "taken") != nullptr; });
   EXPECT_EQ(parameters_are_the_same(same).findings.front().diagnosis.find("gradients"),
             std::string::npos);
 }
@@ -182,10 +180,8 @@ TEST(Replicas, HaveTheirGradientsNumberedWhereAStepHasSeveralBackwards) {
 TEST(Replicas, AreNoPassWhereNoParametersWereCompared) {
   auto run = right_run();
   for (auto& rank : run.ranks)
-    std::erase_if(rank.records, [](const Record& record) {
-      const auto* is = std::get_if<Digests>(&record.what);
-      return is && is->list->role == "parameters";
-    });
+    std::erase_if(rank.records,
+                  [](const Record& record) { return digests_in(record, "parameters") != nullptr; });
   for (const auto& result : judged(run).results)
     if (result.scenario == "parameters.are_the_same") {
       EXPECT_EQ(result.kind, Result::Kind::inconclusive);

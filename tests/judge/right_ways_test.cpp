@@ -103,8 +103,7 @@ TEST(RightWays, AllowAnUpdateFromGradientsOfWhichTheLastWereAveraged) {
   for (auto& rank : run.ranks) {
     auto& records = rank.records;
     const auto averaged = std::find_if(records.begin(), records.end(), [](const auto& record) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      return fact && fact->name == "backward";
+      return fact_in(record, "backward") != nullptr;
     });
     const Fact local{"backward", {{"model", "model 0"}, {"kind", "no_sync"}}};
     records.insert(averaged, {averaged->at, local});

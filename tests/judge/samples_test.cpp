@@ -112,8 +112,8 @@ TEST(Samples, CompareAPassWithTheLastWholeOneOfItsLoader) {
       nth<Fact>(rank, pass, "loader 0").values["sampler_epoch"] = 0;
     // A batch that was only looked at, between the two.
     const auto second = std::find_if(rank.records.begin(), rank.records.end(), [](const Record& r) {
-      const auto* fact = std::get_if<Fact>(&r.what);
-      return fact && fact->name == "loader 0" && fact->whole("epoch") == 1;
+      const auto* fact = fact_in(r, "loader 0");
+      return fact && fact->whole("epoch") == 1;
     });
     const Fact peek{"loader 0", {{"length", kLength}, {"replicas", 2}, {"shuffle", true}}};
     rank.records.insert(second, {{2, "data"}, peek});
@@ -183,10 +183,8 @@ TEST(Samples, AreThoseOfOneLoaderWhereRankZeroHasMoreOfThem) {
 TEST(Samples, AreTrainedOnWhereAnUpdateFollowsWithoutAnyWrapper) {
   auto run = right_run();
   for (auto& rank : run.ranks) {
-    std::erase_if(rank.records, [](const Record& record) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      return fact && fact->name == "backward";
-    });
+    std::erase_if(rank.records,
+                  [](const Record& record) { return fact_in(record, "backward") != nullptr; });
     nth<Drawn>(rank, 1, "loader 0").indices.push_back(0);  // padding
     rank.history.events.push_back(
         {{3, "update"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
@@ -199,8 +197,7 @@ TEST(Samples, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
   auto run = right_run();
   for (auto& rank : run.ranks) {
     std::erase_if(rank.records, [](const Record& record) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      return fact && fact->name == "loader 0 exhausted";
+      return fact_in(record, "loader 0 exhausted") != nullptr;
     });
     for (int pass = 0; pass < 2; ++pass) {
       auto& values = nth<Fact>(rank, pass, "loader 0").values;

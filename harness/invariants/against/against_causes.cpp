@@ -79,8 +79,8 @@ std::string mean_of_means(const RecordedRun& run, const std::vector<int64_t>& sa
 
 bool changed_before_averaging(const Rank& rank, int step) {
   return std::any_of(rank.records.begin(), rank.records.end(), [&](const Record& record) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    return fact && fact->name == "backward" && record.at.step == step && fact->truth("changed");
+    const auto* fact = fact_in(record, "backward");
+    return fact && record.at.step == step && fact->truth("changed");
   });
 }
 
@@ -107,9 +107,9 @@ bool drops_units(const Rank& rank, const PointRow& row) {
   for (const auto& record : rank.records) {
     if (const auto* model = model_in(record); model && model->name == row.point.of)
       has_dropout = model->whole("dropouts").value_or(0) > 0;
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (fact && fact->name == "backward" && fact->text("model") == row.point.of &&
-        fact->values.contains("training") && record.at.step <= row.point.step)
+    const auto* fact = fact_in(record, "backward");
+    if (fact && fact->text("model") == row.point.of && fact->values.contains("training") &&
+        record.at.step <= row.point.step)
       has_dropout = has_dropout && fact->truth("training");
   }
   return has_dropout;
@@ -233,7 +233,7 @@ StepCounter::StepCounter(const RecordedRun& run, const RecordedRun& one)
     : samples_of_one_(samples_by_step(one.ranks.front())) {
   for (const auto& rank : run.ranks) samples_.push_back(samples_by_step(rank));
   for (const auto& record : run.ranks.front().records)
-    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+    if (const auto* fact = fact_in(record, "backward"))
       ++backwards_[fact->text("model")][record.at.step];
 }
 

@@ -15,8 +15,8 @@ using Owned = std::vector<std::pair<std::string, std::string>>;  // {model, name
 std::map<std::string, std::set<std::string>> names_by_model(const Rank& rank) {
   std::map<std::string, std::set<std::string>> names;
   for (const auto& record : rank.records) {
-    const auto* digests = std::get_if<Digests>(&record.what);
-    if (!digests || digests->list->role != "parameters") continue;
+    const auto* digests = digests_in(record, "parameters");
+    if (!digests) continue;
     for (const auto& tensor : digests->list->tensors) names[digests->list->of].insert(tensor.name);
   }
   return names;
@@ -37,8 +37,8 @@ std::map<std::string, Owned> owned_by_optimizer(const Rank& rank) {
   const auto names = names_by_model(rank);
   std::map<std::string, Owned> all;
   for (const auto& record : rank.records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || !fact->name.starts_with("optimizer ") || fact->whole("foreign") != 0) continue;
+    const auto* fact = optimizer_in(record);
+    if (!fact || fact->whole("foreign") != 0) continue;
     if (auto owned = owned_in(*fact); !owned.empty() && is_of_whole_models(owned, names))
       all.try_emplace(fact->name, std::move(owned));
   }

@@ -36,8 +36,8 @@ Updates updates_in(const RecordedRun& run) {
 std::optional<Finding> values_ended(const RecordedRun& run, const char* whose) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "not recorded" && fact->text("what") == "values") {
+      if (const auto* fact = fact_in(record, "not recorded");
+          fact && fact->text("what") == "values") {
         const auto held = std::to_string(updates_with_values(rank));
         return Finding{"", "values_ended", "step " + std::to_string(record.at.step),
                        "the record of " + std::string(whose) + " holds the values of " + held +

@@ -72,8 +72,8 @@ std::optional<Found> summed_again(const RecordedRun& run) {
 std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "clip") continue;
+      const auto* fact = fact_in(record, "clip");
+      if (!fact) continue;
       const double scale = fact->number("scale").value_or(1),
                    most = fact->number("most").value_or(0),
                    norm = fact->number("norm").value_or(2 * most);
@@ -97,8 +97,8 @@ std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
 std::optional<Found> not_waited(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "unwaited") continue;
+      const auto* fact = fact_in(record, "unwaited");
+      if (!fact) continue;
       const auto place = "step " + std::to_string(record.at.step) + ", update";
       return Found{
           {"",

@@ -26,8 +26,8 @@ struct Part {
 std::vector<std::pair<Moment, std::string>> classes_of(const Rank& rank) {
   std::vector<std::pair<Moment, std::string>> all;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name == "terms" && !fact->text("classes").empty() &&
+    if (const auto* fact = fact_in(record, "terms");
+        fact && !fact->text("classes").empty() &&
         (all.empty() || comes_before(all.back().first, record.at)))
       all.emplace_back(record.at, fact->text("classes"));
   return all;
@@ -168,8 +168,8 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
   const auto world = static_cast<double>(run.ranks.size());
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "terms" || record.at.step != step) continue;
+      const auto* fact = fact_in(record, "terms");
+      if (!fact || record.at.step != step) continue;
       const double is = fact->number("weight").value_or(std::nan(""));
       any = true;
       all_whole = all_whole && is >= 0.9 && fact->whole("terms").has_value();
@@ -207,8 +207,8 @@ std::optional<Finding> labels_without_offset(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     size_t backwards = 0;
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "terms" && fact->text("function") == "nll_loss") {
+      if (const auto* fact = fact_in(record, "terms");
+          fact && fact->text("function") == "nll_loss") {
         if (fact->text("labels") != "first") return {};  // classes that happen to be so
         ++backwards;
         if (!first) first = record.at;

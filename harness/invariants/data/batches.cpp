@@ -167,7 +167,7 @@ bool divides_batches(const RecordedRun& run) {
   std::vector<std::vector<std::string>> parts(run.ranks.size());  // of each rank's forwards
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "part")
+      if (const auto* fact = fact_in(record, "part"))
         parts[rank].push_back(fact->text("model") + " " + fact->text("print"));
   const auto has_none = [](const auto& of_rank) { return of_rank.empty(); };
   return std::none_of(parts.begin(), parts.end(), has_none) &&
@@ -191,8 +191,8 @@ SameLosses same_losses(const RecordedRun& run) {
         preceded.insert(event.at.step);
     std::map<std::string, size_t> counts;
     for (const auto& record : is.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "backward") continue;
+      const auto* fact = fact_in(record, "backward");
+      if (!fact) continue;
       const auto kind = fact->text("kind");
       if (kind == "no_sync" || kind == "local")
         return {};  // an invariant of its own looks at gradients

@@ -51,8 +51,8 @@ bool gathers_the_padding(const Rank& rank, const Pass& pass) {
   const int step = pass.last.step;
   const bool is_trimmed =
       std::any_of(rank.records.begin(), rank.records.end(), [&](const auto& is) {
-        const auto* fact = std::get_if<Fact>(&is.what);
-        return fact && fact->name == "call" && is.at.step == step && fact->truth("trims");
+        const auto* fact = fact_in(is, "call");
+        return fact && is.at.step == step && fact->truth("trims");
       });
   return !is_trimmed &&
          std::any_of(rank.history.events.begin(), rank.history.events.end(),

@@ -21,10 +21,8 @@ std::optional<std::vector<std::string>> own_collectives(const Rank& rank) {
     if (const auto* is = std::get_if<Collective>(&event.what); is && !is->op.starts_with("ddp_"))
       ops.push_back(is->op);
   const auto count_of_facts = [&](std::string_view name) {
-    return std::count_if(rank.records.begin(), rank.records.end(), [&](const auto& each) {
-      const auto* fact = std::get_if<Fact>(&each.what);
-      return fact && fact->name == name;
-    });
+    return std::count_if(rank.records.begin(), rank.records.end(),
+                         [&](const auto& each) { return fact_in(each, name) != nullptr; });
   };
   if (static_cast<size_t>(count_of_facts("call")) != ops.size() || count_of_facts("batch") == 0)
     return {};

@@ -30,12 +30,11 @@ std::vector<std::set<std::string>> parts_of(const RecordedRun& run, const std::s
   std::map<std::string, size_t> holders;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     for (const auto& record : run.ranks[rank].records) {
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name.starts_with("optimizer "))
+      if (const auto* fact = optimizer_in(record))
         for (const auto& [of, name] : names_in(*fact, "part"))
           if (of == model) said[rank].insert(name);
-      const auto* digests = std::get_if<Digests>(&record.what);
-      if (!digests || digests->list->role != "state") continue;
+      const auto* digests = digests_in(record, "state");
+      if (!digests) continue;
       for (const auto& tensor : digests->list->tensors)
         if (const auto end = tensor.name.rfind(' ');
             tensor.name.starts_with(model + " ") && end > model.size())

@@ -29,8 +29,7 @@ std::string other_setting(const Fact& a, const Fact& b, const std::string& here,
 std::map<std::string, std::vector<Update>> updates_by_optimizer(const Rank& rank) {
   std::map<std::string, std::vector<Update>> updates;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("optimizer "))
+    if (const auto* fact = optimizer_in(record))
       updates[fact->name].push_back({record.at.step, fact});
   return updates;
 }

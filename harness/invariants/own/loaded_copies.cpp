@@ -24,8 +24,7 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
 std::map<std::string, size_t> values_of_copies(const Rank& rank) {
   std::map<std::string, size_t> counts;
   for (const auto& record : rank.records)
-    if (const auto* is = std::get_if<Digests>(&record.what);
-        is && is->list->role == "average" && is->list->of.starts_with("copy "))
+    if (const auto* is = digests_in(record, "average"); is && is->list->of.starts_with("copy "))
       ++counts[is->list->of];
   return counts;
 }
@@ -89,8 +88,8 @@ std::optional<std::string> made_by_each(const RecordedRun& run, const std::strin
   bool is_trained = false;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != of) continue;
+      const auto* fact = fact_in(record, of);
+      if (!fact) continue;
       if (fact->truth("loaded")) return {};
       is_trained = is_trained || fact->truth("trained");
       if (fact->values.contains("kind")) kind = fact->text("kind");

@@ -159,8 +159,7 @@ void leave_out_unshared_digests(RecordedRun& run) {
   std::vector<std::set<Place>> updated(run.ranks.size());
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* is = std::get_if<Digests>(&record.what);
-          is && is->list->role == "parameters" && record.at.phase == "update")
+      if (const auto* is = digests_in(record, "parameters"); is && record.at.phase == "update")
         updated[rank].emplace(is->list->of, record.at.step);
   for (auto& rank : run.ranks)
     std::erase_if(rank.records, [&](const Record& record) {
@@ -176,8 +175,7 @@ void leave_out_unshared_digests(RecordedRun& run) {
 int64_t elements_trained(const Rank& rank) {
   int64_t most = 0;
   for (const auto& record : rank.records)
-    if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "parameters")
-      most = std::max(most, elements_in(*is));
+    if (const auto* is = digests_in(record, "parameters")) most = std::max(most, elements_in(*is));
   return most;
 }
 
@@ -245,7 +243,7 @@ Findings local_rounds_in(const RecordedRun& run) {
   int64_t left_out = 0;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == kLocalRounds) {
+      if (const auto* fact = fact_in(record, kLocalRounds)) {
         left_out += fact->whole("left_out").value_or(0);
         most.push_back(std::to_string(fact->whole("most").value_or(0)));
       }

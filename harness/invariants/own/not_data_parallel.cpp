@@ -38,10 +38,8 @@ constexpr const char* kOwnParts =
     "model, all of them are compared";
 
 bool has_fact(const Rank& rank, std::string_view name) {
-  return std::any_of(rank.records.begin(), rank.records.end(), [&](const auto& record) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    return fact && fact->name == name;
-  });
+  return std::any_of(rank.records.begin(), rank.records.end(),
+                     [&](const auto& record) { return fact_in(record, name) != nullptr; });
 }
 
 // Tensors that the rank sends to one other, and not in collectives.
@@ -71,8 +69,8 @@ bool trains_in_stages(const RecordedRun& run) {
 size_t steps_through_collectives(const Rank& rank) {
   std::set<int> steps;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name == "call" && fact->truth("graph") && record.at.phase != "backward")
+    if (const auto* fact = fact_in(record, "call");
+        fact && fact->truth("graph") && record.at.phase != "backward")
       steps.insert(record.at.step);
   return steps.size();
 }
@@ -114,7 +112,7 @@ size_t moments_of_mixing(const RecordedRun& run) {
 bool exchanges_parameters(const Rank& rank) {
   std::map<std::string, int64_t> elements;
   for (const auto& record : rank.records)
-    if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "parameters") {
+    if (const auto* is = digests_in(record, "parameters")) {
       auto& count = elements[is->list->of] = 0;
       for (const auto& tensor : is->list->tensors) count += count_of(tensor.shape);
     }

@@ -32,8 +32,7 @@ Part part_of(const Rank& rank, Unlike unlike) {
   Part part;
   std::map<std::string, int64_t> updated;
   for (const auto& record : rank.records) {
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("optimizer "))
+    if (const auto* fact = optimizer_in(record))
       part.sent[record.at.step] = part.reduced[record.at.step] = 0;
     const auto* is = std::get_if<Digests>(&record.what);
     if (is && is->list->role == "parameters" && is->list->of.starts_with("optimizer "))

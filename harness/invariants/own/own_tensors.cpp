@@ -115,8 +115,8 @@ std::optional<RecordedRun> without_own_tensors(const RecordedRun& run) {
 Findings own_tensors_in(const RecordedRun& run) {
   Findings remarks;
   for (const auto& record : run.ranks.front().records) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact || fact->name != kFact) continue;
+    const auto* fact = fact_in(record, kFact);
+    if (!fact) continue;
     std::vector<std::string> names;
     for (const auto& name : fact->values["names"])
       names.push_back(one_line(name.get<std::string>()));

@@ -35,8 +35,8 @@ std::map<std::string, Optimizer> unwrapped_optimizers_of(const Rank& rank) {
   for (const auto& record : rank.records) {
     if (const auto* span = std::get_if<Span>(&record.what))
       backwards += span->name == "backward" ? 1 : 0;
-    if (const auto* digests = std::get_if<Digests>(&record.what);
-        digests && digests->list->role == "parameters" && all[digests->list->of].tensors.empty())
+    if (const auto* digests = digests_in(record, "parameters");
+        digests && all[digests->list->of].tensors.empty())
       all[digests->list->of].tensors = digests->list->tensors;
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
@@ -53,8 +53,8 @@ std::map<std::string, Optimizer> unwrapped_optimizers_of(const Rank& rank) {
 
 bool updates_a_wrapped_model(const Rank& rank) {
   return std::any_of(rank.records.begin(), rank.records.end(), [](const auto& record) {
-    const auto* fact = std::get_if<Fact>(&record.what);
-    return fact && fact->name.starts_with("optimizer ") && has_owned(*fact);
+    const auto* fact = optimizer_in(record);
+    return fact && has_owned(*fact);
   });
 }
 
@@ -67,8 +67,7 @@ bool trains(const std::map<std::string, Optimizer>& optimizers, const Tensors& t
 std::map<std::string, std::string> new_names(const Rank& rank, const std::set<std::string>& out) {
   std::map<std::string, std::string> names;
   for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("optimizer ") && !out.contains(fact->name))
+    if (const auto* fact = optimizer_in(record); fact && !out.contains(fact->name))
       names.try_emplace(fact->name, "optimizer " + std::to_string(names.size()));
   return names;
 }
@@ -173,7 +172,7 @@ Findings own_trainings_in(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     int64_t updates = 0, elements = 0;
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == kOwnTraining) {
+      if (const auto* fact = fact_in(record, kOwnTraining)) {
         updates += fact->whole("updates").value_or(0);
         elements = std::max(elements, fact->whole("elements").value_or(0));
       }

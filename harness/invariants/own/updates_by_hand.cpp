@@ -45,8 +45,7 @@ std::string why_not_by_hand(const RecordedRun& run) {
            "orders: which is which on another rank is not known";
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what);
-          fact && fact->name == "changed by hand")
+      if (const auto* fact = fact_in(record, "changed by hand"))
         return "the program changes tensors itself that are no parameters of a module: make them "
                "nn.Parameter, and they are compared";
   return "";

@@ -71,10 +71,10 @@ std::optional<Finding> restarted(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     std::map<std::string, Begins> by_model;
     for (const auto& record : rank.records) {
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+      if (const auto* fact = fact_in(record, "backward"))
         by_model[fact->text("model")].drew += fact->truth("drew") ? 1 : 0;
-      const auto* digests = std::get_if<Digests>(&record.what);
-      if (!digests || digests->list->role != "random" || digests->values.empty()) continue;
+      const auto* digests = digests_in(record, "random");
+      if (!digests || digests->values.empty()) continue;
       auto& begins = by_model[digests->list->of];
       if (begins.steps.insert(record.at.step).second)
         begins.states.insert(digests->values.front().bits);

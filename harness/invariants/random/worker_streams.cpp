@@ -18,8 +18,8 @@ std::map<std::pair<std::string, std::string>, std::vector<Begun>> begun_in(const
   std::map<std::pair<std::string, std::string>, std::vector<Begun>> all;  // then by rank
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "worker streams") continue;
+      const auto* fact = fact_in(record, "worker streams");
+      if (!fact) continue;
       const auto streams = fact->values.value("streams", Json::object());
       if (!streams.is_object()) continue;
       for (const auto& [generator, states] : streams.items()) {
@@ -53,7 +53,7 @@ Findings workers_seeded_alike(const RecordedRun& run) {
   std::map<std::string, std::vector<std::vector<std::string>>> seeds;  // by loader and rank
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "workers") {
+      if (const auto* fact = fact_in(record, "workers")) {
         auto& of = seeds[fact->text("loader")];
         of.resize(run.ranks.size());
         of[rank].push_back(fact->text("seed"));
