@@ -1,6 +1,5 @@
 #include "reports/coverage.h"
 
-#include "harness/base/characters.h"
 #include "harness/base/text.h"
 #include "harness/cases/groups.h"
 #include "reports/style.h"
@@ -9,12 +8,6 @@
 #include <limits>
 
 namespace lockstep::reports {
-
-namespace {
-
-constexpr int64_t kMost = 1'000'000'000'000'000;
-
-}  // namespace
 
 std::string schedules_text(const ScheduleCounts& counts) {
   if (counts.cases == 0) return "";
@@ -80,46 +73,6 @@ std::string pairs_text(const Run& run) {
          (lists.size() > 1 ? "; the fewest: " + text(least->pairs) + " of " + least->scenario
                            : "") +
          "\n";
-}
-
-Json json_of(const std::vector<RequiredShare>& shares) {
-  Json all = Json::array();
-  for (const auto& [label, share] : shares)
-    all.push_back({{"label", one_line(label)}, {"share", share}});
-  return all;
-}
-
-Json json_of(const ScheduleCounts& counts) {
-  return {{"run", counts.schedules},
-          {"cases", counts.cases},
-          {"complete", counts.complete},
-          {"decisions_min", counts.decisions_min}};
-}
-
-Json json_of(const PairCoverage& pairs) {
-  return {{"covered", pairs.covered}, {"all", pairs.all}};
-}
-
-std::vector<RequiredShare> required_shares_at(const At& at) {
-  std::vector<RequiredShare> shares;
-  for (const auto& one : at.elements())
-    shares.push_back({one["label"].line(), one["share"].share()});
-  return shares;
-}
-
-ScheduleCounts schedules_at(const At& at) {
-  ScheduleCounts counts{.schedules = at["run"].whole(1, kMost),
-                        .cases = at["cases"].whole(1, kMost),
-                        .complete = at["complete"].whole(0, kMost),
-                        .decisions_min = at["decisions_min"].number(0)};
-  if (counts.complete > counts.cases) at["complete"].wrong("is more than 'cases'");
-  return counts;
-}
-
-PairCoverage pairs_at(const At& at) {
-  PairCoverage pairs{.covered = at["covered"].whole(0, kMost), .all = at["all"].whole(1, kMost)};
-  if (pairs.covered > pairs.all) at["covered"].wrong("is more than 'all'");
-  return pairs;
 }
 
 std::string weightiest_reason(const Result& result) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "harness/cases/result.h"
-#include "reports/json_at.h"
 
 namespace lockstep::reports {
 
@@ -18,14 +17,6 @@ std::string shares_text(const Run& run);
 // The pairs of options in the lists of cases that were drawn; the same list in several settings
 // counts once.
 std::string pairs_text(const Run& run);
-
-// The same in run.json.
-Json json_of(const std::vector<RequiredShare>& shares);
-Json json_of(const ScheduleCounts& counts);
-Json json_of(const PairCoverage& pairs);
-std::vector<RequiredShare> required_shares_at(const At& at);
-ScheduleCounts schedules_at(const At& at);
-PairCoverage pairs_at(const At& at);
 
 // The reason for which most of the refused cases were refused; there is one at least.
 std::string weightiest_reason(const Result& result);

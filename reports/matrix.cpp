@@ -14,7 +14,7 @@ namespace lockstep::reports {
 
 namespace {
 
-enum class Cell { holds, lacks, limited, refuses, differs, unknown };  // the worse, the later
+enum class Answer { holds, lacks, limited, refuses, differs, unknown };  // the worse, the later
 
 // A subject without the part says so itself (harness/worlds/subject.cpp).
 bool is_about_a_missing_part(const std::string& reason) {
@@ -30,26 +30,26 @@ std::string limit_of(const Result& result) {
   return result.worst.findings.empty() ? "" : result.worst.findings.front().limit;
 }
 
-Cell cell_of(const Result& result) {
-  if (result.kind == Result::Kind::pass) return Cell::holds;
-  if (result.kind == Result::Kind::inconclusive) return Cell::unknown;
-  if (is_failure(result.kind)) return limit_of(result).empty() ? Cell::differs : Cell::limited;
-  return is_about_a_missing_part(reason_of(result)) ? Cell::lacks : Cell::refuses;
+Answer cell_of(const Result& result) {
+  if (result.kind == Result::Kind::pass) return Answer::holds;
+  if (result.kind == Result::Kind::inconclusive) return Answer::unknown;
+  if (is_failure(result.kind)) return limit_of(result).empty() ? Answer::differs : Answer::limited;
+  return is_about_a_missing_part(reason_of(result)) ? Answer::lacks : Answer::refuses;
 }
 
-const char* name_of(Cell cell) {
+const char* name_of(Answer cell) {
   switch (cell) {
-    case Cell::holds:
+    case Answer::holds:
       return "holds";
-    case Cell::lacks:
+    case Answer::lacks:
       return "–";
-    case Cell::limited:
+    case Answer::limited:
       return "limited";
-    case Cell::refuses:
+    case Answer::refuses:
       return "refuses";
-    case Cell::differs:
+    case Answer::differs:
       return "differs";
-    case Cell::unknown:
+    case Answer::unknown:
       return "not judged";
   }
   return "?";
@@ -85,7 +85,7 @@ std::string file_of(const Result& result, const MatrixPage& page) {
 }
 
 std::string cell_text(const Result* result, const MatrixPage& page) {
-  if (result == nullptr) return name_of(Cell::unknown);
+  if (result == nullptr) return name_of(Answer::unknown);
   const auto file = file_of(*result, page);
   const std::string name = name_of(cell_of(*result));
   return file.empty() ? name : "[" + name + "](" + file + ")";
@@ -134,11 +134,11 @@ std::string as_sentence(const std::string& text) {
 std::string sentence(const Result& result, const MatrixPage& page) {
   const auto name = "- `" + result.scenario + "` ";
   const auto cell = cell_of(result);
-  if (cell == Cell::refuses) return name + "refuses: " + reason_of(result) + "\n";
-  if (cell == Cell::unknown) return name + "is not judged: " + reason_of(result) + "\n";
-  if (cell != Cell::differs && cell != Cell::limited) return "";
+  if (cell == Answer::refuses) return name + "refuses: " + reason_of(result) + "\n";
+  if (cell == Answer::unknown) return name + "is not judged: " + reason_of(result) + "\n";
+  if (cell != Answer::differs && cell != Answer::limited) return "";
   const auto file = file_of(result, page);
-  const auto how = cell == Cell::limited
+  const auto how = cell == Answer::limited
                        ? "is limited: " + limit_of(result)
                        : how_it_differs(result.kind) + ": " + as_sentence(headline_of(result)) +
                              " " + legible(diagnosis_of(result));
@@ -163,7 +163,7 @@ std::string section(const Run& run, const Setting& setting, const MatrixPage& pa
   for (const auto& result : run.results) {
     if (result.setting != setting) continue;
     text += sentence(result, page);
-    if (cell_of(result) == Cell::lacks) lacking.push_back("`" + result.scenario + "`");
+    if (cell_of(result) == Answer::lacks) lacking.push_back("`" + result.scenario + "`");
   }
   if (text.empty()) text = "Every claim that applies holds.\n";
   if (!lacking.empty()) text += "\nIt has no part for: " + joined(lacking, ", ") + ".\n";
@@ -171,11 +171,11 @@ std::string section(const Run& run, const Setting& setting, const MatrixPage& pa
 }
 
 std::string worst_of(const Run& run, const Difference& difference, const Setting& setting) {
-  std::optional<Cell> worst;
+  std::optional<Answer> worst;
   for (const auto& scenario : difference.scenarios)
     if (const auto* const result = result_of(run, scenario, setting))
-      worst = std::max(worst.value_or(Cell::holds), cell_of(*result));
-  return worst ? name_of(*worst) : name_of(Cell::unknown);
+      worst = std::max(worst.value_or(Answer::holds), cell_of(*result));
+  return worst ? name_of(*worst) : name_of(Answer::unknown);
 }
 
 std::string differences(const Run& run, const MatrixPage& page) {

@@ -1,145 +1,31 @@
 #include "reports/run_file.h"
 
-#include "harness/base/characters.h"
 #include "harness/base/parse_json.h"
 #include "harness/base/read_file.h"
 #include "harness/base/text.h"
-#include "harness/cases/groups.h"
-#include "reports/coverage.h"
-#include "reports/findings/file.h"
-#include "reports/json.h"
-#include "reports/json_at.h"
-#include "reports/result_checks.h"
-#include "reports/style.h"
+#include "reports/devices.h"
+#include "reports/run_fields.h"
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 
 namespace lockstep::reports {
 
 namespace {
 
-constexpr int64_t kCasesMost = 100'000'000;
-constexpr size_t kJobsMost = 10'000, kSharedDevicesMost = 1'000, kBlindMost = 1'000;
-
-Verdict::Kind verdict_kind(const At& at) {
-  using Kind = Verdict::Kind;
-  return at.one_of({Kind::crash, Kind::hang, Kind::leak, Kind::fail, Kind::inconclusive,
-                    Kind::refused, Kind::pass});
+[[noreturn]] void wrong(const std::string& at, const std::string& why) {
+  throw FieldError(at + ": " + why);
 }
 
-Result::Kind result_kind(const At& at) {
-  using Kind = Result::Kind;
-  return at.one_of({Kind::pass, Kind::fail, Kind::hang, Kind::crash, Kind::leak, Kind::flaky,
-                    Kind::inconclusive, Kind::skip});
+bool belongs_to(Result::Kind kind, Verdict::Kind verdict) {
+  if (kind == Result::Kind::skip) return verdict == Verdict::Kind::refused;
+  if (kind == Result::Kind::flaky) return is_failure(verdict);
+  return name_of(kind) == name_of(verdict);
 }
 
-std::vector<std::string> lines(const At& at) {
-  std::vector<std::string> all;
-  for (const auto& element : at.elements()) all.push_back(element.line());
-  return all;
-}
-
-std::map<std::string, int64_t> counts(const At& at) {
-  std::map<std::string, int64_t> all;
-  for (const auto& [name, value] : at.fields()) {
-    if (!is_one_line(name)) value.wrong("the name of the field is not one line");
-    all[name] = value.whole(0, kCasesMost);
-  }
-  return all;
-}
-
-// A limit above what any program has, since each is compared with all others.
-std::vector<At> at_most(size_t most, const At& at) {
-  auto all = at.elements();
-  if (all.size() > most)
-    at.wrong("a list of " + with_commas(static_cast<int64_t>(all.size())) +
-             " is too long; the longest has " + with_commas(static_cast<int64_t>(most)));
-  return all;
-}
-
-std::vector<int> missing_shards_at(const At& at) {
-  std::vector<int> missing;
-  for (const auto& one : at.elements())
-    missing.push_back(one.number(missing.empty() ? 1 : missing.back() + 1, kShardsMost));
-  return missing;
-}
-
-Setting setting_of(const At& at) {
-  return {at["subject"].line(), at["tier"].line(), at["backend"].line()};
-}
-
-std::optional<uint64_t> seed_of(const At& at) {
-  if (at.is_null()) return {};
-  const auto text = at.text();
-  uint64_t seed = 0;
-  if (text.starts_with("0x")) std::from_chars(text.data() + 2, text.data() + text.size(), seed, 16);
-  if (seed_text(seed) != text) at.expected("a seed in hexadecimal, or null");
-  return seed;
-}
-
-std::optional<RunShard> shard_at(const At& at) {
-  if (at.is_null()) return {};
-  const auto shard = shard_of(at.text());
-  if (!shard || shard_text(*shard) != at.text()) at.expected("a shard such as \"2/5\", or null");
-  return shard;
-}
-
-Shrunk shrunk_of(const At& at) {
-  using End = Shrunk::End;
-  Shrunk shrunk{.drawn = at["drawn"].object(),
-                .drawn_unlike_default = at["drawn_unlike_default"].object(),
-                .steps = at["steps"].number(0),
-                .runs = at["runs"].whole(0, kCasesMost),
-                .tier = at["tier"].line(),
-                .took = at["seconds"].time(),
-                .end = at["end"].one_of({End::smallest, End::time, End::runs, End::interrupted}),
-                .failed = at["failed"].number(0),
-                .smallest_runs = at["smallest_runs"].number(0)};
-  if (shrunk.failed > shrunk.smallest_runs) at["failed"].wrong("is more than 'smallest_runs'");
-  for (const auto& note : at["notes"].elements())
-    shrunk.notes.push_back({.path = note["path"].line(),
-                            .value = note["value"].json(),
-                            .any = note["any"].truth(),
-                            .passes = note["passes"].line()});
-  return shrunk;
-}
-
-Failure failure_of(const At& at, const std::string& scenario) {
-  Failure failure;
-  failure.c = {scenario, at["case"].object()};
-  if (at["hash"].line() != hash_of(failure.c)) at["hash"].wrong("is not that of the case");
-  const auto world = at["case"]["world"];
-  world["size"].whole(1, kWorldMost);
-  if (at.has("program")) failure.program = at["program"].line();
-  if (at.has("usual_mistake")) failure.usual_mistake = at["usual_mistake"].line();
-  failure.unlike_default = at["unlike_default"].object();
-  failure.of = at["of"].number(1, kCasesMost);
-  failure.number = at["number"].number(1, failure.of);
-  failure.archived = at.has("archived") && at["archived"].truth();
-  for (const auto& run : at["runs"].elements()) failure.runs.push_back(verdict_kind(run));
-  failure.case_file = at["case_file"].text();
-  failure.logs = at["logs"].text();
-  failure.tail_rank = at["tail_rank"].number(0);
-  failure.tail = at["tail"].text();
-  failure.tail_file = at["tail_file"].text();
-  failure.stack = at["stack"].text();
-  failure.stack_file = at["stack_file"].text();
-  failure.call_sites = lines(at["call_sites"]);
-  if (at.has("shrunk")) failure.shrunk = shrunk_of(at["shrunk"]);
-  if (at.has("further")) failure.further = findings_of(at["further"]);
-  return failure;
-}
-
-Result::Found found_of(const At& at, const std::string& scenario) {
-  Result::Found found{.kind = result_kind(at["result"]),
-                      .worst = {verdict_kind(at["verdict"]), findings_of(at["findings"])},
-                      .failure = failure_of(at["failure"], scenario)};
-  check_signature(at, found.worst);
-  check_verdict(at, found.kind, found.worst);
-  if (!is_failure(found.kind) && found.kind != Result::Kind::inconclusive)
-    at["result"].wrong("a case that holds has no signature");
-  return found;
+void check_verdict(Result::Kind kind, const Verdict& verdict, const std::string& at) {
+  if (!belongs_to(kind, verdict.kind))
+    wrong(at + ".verdict", "is not one of a result that is '" + std::string(name_of(kind)) + "'");
 }
 
 const JobSummary* summary_for(const Run& run, const Result& result) {
@@ -155,134 +41,119 @@ bool covers(const RunShard& shard, const NumberSet& numbers) {
   });
 }
 
-NumberSet numbers_at(const At& at, int64_t cases, const std::optional<RunShard>& shard) {
-  auto numbers = NumberSet::parsed(at.text(), cases);
-  if (!numbers) at.expected("numbers of cases up to " + std::to_string(cases));
-  if (shard && !covers(*shard, *numbers)) at.wrong("holds cases of another shard");
-  return std::move(*numbers);
-}
-
-std::vector<CaseGroup> groups_of(const At& at, int64_t cases,
-                                 const std::optional<RunShard>& shard) {
-  std::vector<CaseGroup> groups;
-  std::vector<NumberSet> numbers;
-  for (const auto& one : at.elements()) {
-    numbers.push_back(numbers_at(one["cases"], cases, shard));
-    groups.push_back({.verdict = verdict_kind(one["verdict"]),
-                      .reason = one["reason"].line(),
-                      .world = one["world"].number(0, kWorldMost),
-                      .labels = lines(one["labels"]),
-                      .signature = one.has("signature") ? one["signature"].line() : "",
-                      .numbers = numbers.back()});
-  }
-  if (overlap(numbers)) at.wrong("a case is in two groups");
-  return groups;
-}
-
-Result result_of(const At& at, const Run& run) {
-  Result result{.scenario = at["scenario"].line(),
-                .claim = at["claim"].line(),
-                .exactness = at["exactness"].line(),
-                .setting = setting_of(at),
-                .kind = result_kind(at["result"]),
-                .worst = {verdict_kind(at["verdict"]), findings_of(at["findings"])},
-                .judged = at["judged"].whole(0, kCasesMost),
-                .refused = counts(at["refused"]),
-                .labels = counts(at["labels"]),
-                .world_min = at["world_min"].number(0, kWorldMost),
-                .world_max = at["world_max"].number(0, kWorldMost),
-                .took = at["seconds"].time()};
-  check_signature(at, result.worst);
-  if (at.has("signatures")) result.signatures = counts(at["signatures"]);
-  if (at.has("required_shares")) result.required_shares = required_shares_at(at["required_shares"]);
-  if (at.has("schedules")) result.schedules = schedules_at(at["schedules"]);
-  check_sharing(at, result, run);
+void check_groups(const Result& result, const Run& run, const std::string& at) {
   const auto* summary = summary_for(run, result);
-  if (!summary) at.wrong("is not among the jobs");
-  result.groups = groups_of(at["groups"], summary->cases, run.shard);
-  if (at.has("remarks")) result.remarks = findings_of(at["remarks"]);
-  if (at.has("failure")) result.failure = failure_of(at["failure"], result.scenario);
-  if (at.has("others"))
-    for (const auto& one : at["others"].elements())
-      result.others.push_back(found_of(one, result.scenario));
-  check_agreement(at, result);
-  return result;
+  if (!summary) wrong(at, "is not among the jobs");
+  std::vector<NumberSet> numbers;
+  for (const auto& group : result.groups) {
+    const auto cases = at + ".groups[" + std::to_string(numbers.size()) + "].cases";
+    if (!group.numbers.empty() && group.numbers.last() > summary->cases)
+      wrong(cases, "expected numbers of cases up to " + std::to_string(summary->cases) +
+                       ", found " + std::to_string(group.numbers.last()));
+    if (run.shard && !covers(*run.shard, group.numbers))
+      wrong(cases, "holds cases of another shard");
+    numbers.push_back(group.numbers);
+  }
+  if (overlap(numbers)) wrong(at + ".groups", "a case is in two groups");
 }
 
-SharedDevices shared_devices_in(const At& at) {
-  return {.backend = at["backend"].line(),
-          .kind = at["kind"].line(),
-          .count = at["count"].number(1),
-          .world_least = at["world_least"].number(2, kWorldMost),
-          .world_most = at["world_most"].number(2, kWorldMost)};
+// Each signature that was counted has its case, and nothing else has.
+void check_signatures(const Result& result, const std::string& at) {
+  std::set<std::string> counted, reported;
+  for (const auto& [signature, cases] : result.signatures) counted.insert(signature);
+  if (result.failure) reported.insert(result.worst.signature());
+  for (const auto& other : result.others) reported.insert(other.worst.signature());
+  const bool once_each = reported.size() == result.others.size() + (result.failure ? 1 : 0);
+  if ((!counted.empty() || !result.others.empty()) && (reported != counted || !once_each))
+    wrong(at + ".groups", "their signatures are not those of the result and its 'others'");
 }
 
-SlowCase slow_of(const At& at) {
-  return {.scenario = at["scenario"].line(),
-          .setting = setting_of(at),
-          .number = at["case"].number(1, kCasesMost),
-          .took = at["seconds"].time()};
+void check_kind(const Result& result, const std::string& at) {
+  check_verdict(result.kind, result.worst, at);
+  const bool holds = result.kind == Result::Kind::pass || result.kind == Result::Kind::skip;
+  if (holds && result.failure) wrong(at + ".failure", "a result that holds has none");
+  const bool only_misses_a_share =
+      result.kind == Result::Kind::fail && !missed_shares(result).empty();
+  // A recorded run has no case that could run again.
+  const bool has_case = result.setting.tier != "recorded" && !only_misses_a_share;
+  if (!holds && result.judged > 0 && !result.failure && has_case) wrong(at, "has no 'failure'");
+  if (result.kind == Result::Kind::skip && result.refused.empty())
+    wrong(at + ".groups", "a result that is skipped has refused cases");
 }
 
-JobSummary job_summary(const At& at) {
-  return {.scenario = at["scenario"].line(),
-          .exactness = at["exactness"].line(),
-          .setting = setting_of(at),
-          .cases = at["cases"].whole(0, kCasesMost),
-          .hash = at["hash"].line(),
-          .pairs = at.has("pairs") ? pairs_at(at["pairs"]) : PairCoverage()};
+void check_others(const Result& result, const std::string& at) {
+  for (size_t i = 0; i < result.others.size(); ++i) {
+    const auto& other = result.others[i];
+    const auto path = at + ".others[" + std::to_string(i) + "]";
+    check_verdict(other.kind, other.worst, path);
+    if (!is_failure(other.kind) && other.kind != Result::Kind::inconclusive)
+      wrong(path + ".result", "a case that holds has no signature");
+  }
+}
+
+void finish(Result& result, const Run& run, const std::string& at) {
+  check_groups(result, run, at);
+  count_groups(result);
+  if (result.failure) result.failure->c.scenario = result.scenario;
+  for (auto& other : result.others) other.failure.c.scenario = result.scenario;
+  check_kind(result, at);
+  check_others(result, at);
+  check_signatures(result, at);
+}
+
+// Fills in what follows from the fields, and checks that they agree with each other.
+void finish(Run& run, const std::string& at) {
+  const auto too_long = [&](const char* name, size_t size) {
+    if (size > run.jobs.size())
+      wrong(at + "." + name, "a list of " + std::to_string(size) +
+                                 " is too long; the longest has " +
+                                 std::to_string(run.jobs.size()));
+  };
+  too_long("results", run.results.size());
+  too_long("not_finished", run.not_finished.size());
+  if (std::adjacent_find(run.missing_shards.begin(), run.missing_shards.end(),
+                         std::greater_equal<>()) != run.missing_shards.end())
+    wrong(at + ".shards_missing", "expected ascending numbers");
+  for (const auto& summary : run.jobs)
+    if (std::find(run.settings.begin(), run.settings.end(), summary.setting) == run.settings.end())
+      run.settings.push_back(summary.setting);
+  for (size_t i = 0; i < run.results.size(); ++i)
+    finish(run.results[i], run, at + ".results[" + std::to_string(i) + "]");
 }
 
 void check_version(const Json& json, const std::string& file) {
   if (!json.is_object() || !json.contains("lockstep_run"))
     throw FieldError(file + ": no run of Lockstep; expected an object with \"lockstep_run\"");
-  const At version(json["lockstep_run"], file + ": lockstep_run");
-  if (const auto found = version.number(0); found != kRunVersion)
-    version.wrong("version " + std::to_string(found) + "; this program reads version " +
+  const auto at = file + ": lockstep_run";
+  int found = 0;
+  fields::read(json["lockstep_run"], found, at_least(0), at, Reading::whole);
+  if (found != kRunVersion)
+    wrong(at, "version " + std::to_string(found) + "; this program reads version " +
                   std::to_string(kRunVersion));
 }
 
 }  // namespace
 
-Run run_of(const Json& json, const std::string& file) {
-  check_version(json, file);
-  const At at(json, file + ":");
-  using Canary = Run::Canary;
-  Run run{.command = at.has("command") ? at["command"].line() : "",
-          .version = at["version"].line(),
-          .libtorch = at["libtorch"].line(),
-          .seed = seed_of(at["seed"]),
-          .cores = at["cores"].number(1),
-          .slots = at["slots"].number(1),
-          .shard = shard_at(at["shard"]),
-          .kept_going = at.has("kept_going") && at["kept_going"].truth(),
-          .canary = at["canary"].one_of(
-              {Canary::not_run, Canary::failed, Canary::passed, Canary::inconclusive}),
-          .interrupted = at["interrupted"].truth(),
-          .took = at["seconds"].time(),
-          .folder = at["folder"].text(),
-          .exit_code = at["exit_code"].number(0, 255)};
-  for (const auto& one : at_most(kSharedDevicesMost, at["shared_devices"]))
-    run.shared_devices.push_back(shared_devices_in(one));
-  run.missing_shards = missing_shards_at(at["shards_missing"]);
-  if (at.has("blind"))
-    for (const auto& one : at_most(kBlindMost, at["blind"])) run.blind.push_back(one.line());
-  for (const auto& one : at_most(kJobsMost, at["jobs"])) run.jobs.push_back(job_summary(one));
-  for (const auto& summary : run.jobs)
-    if (std::find(run.settings.begin(), run.settings.end(), summary.setting) == run.settings.end())
-      run.settings.push_back(summary.setting);
-  for (const auto& one : at_most(run.jobs.size(), at["results"]))
-    run.results.push_back(result_of(one, run));
-  for (const auto& one : at_most(run.jobs.size(), at["not_finished"]))
-    run.not_finished.push_back({one["scenario"].line(), setting_of(one), one["reason"].line()});
-  if (at.has("slowest"))
-    for (const auto& one : at_most(kSlowestMost, at["slowest"]))
-      run.slowest.push_back(slow_of(one));
-  return run;
+Json run_json(const Run& run) {
+  Json json{{"lockstep_run", kRunVersion}};
+  json.update(to_json(run));
+  for (size_t i = 0; i < run.results.size(); ++i)
+    if (const auto* shared = shared_by(run.results[i], run))
+      json["results"][i]["shares_devices"] = one_line(shared_text(*shared));
+  return json;
+}
+
+std::string file_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Run parse_run_file(const std::string& text, const std::string& file) {
-  return run_of(parse_json(text, file), file);
+  const auto json = parse_json(text, file);
+  check_version(json, file);
+  const auto at = file + ": run";
+  auto run = from_json<Run>(json, at, Reading::whole_and_more);
+  finish(run, at);
+  return run;
 }
 
 Run read_run_file(const std::filesystem::path& file) {

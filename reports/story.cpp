@@ -6,6 +6,7 @@
 #include "harness/verdict/usual_cause.h"
 #include "reports/case_text.h"
 #include "reports/findings/text.h"
+#include "reports/fit.h"
 
 #include <algorithm>
 
@@ -15,11 +16,6 @@ namespace {
 
 const Finding* first_finding(const Result& result) {
   return result.worst.findings.empty() ? nullptr : &result.worst.findings.front();
-}
-
-void append(std::vector<std::string>& lines, std::vector<std::string> more) {
-  lines.insert(lines.end(), std::make_move_iterator(more.begin()),
-               std::make_move_iterator(more.end()));
 }
 
 // "run 5 times: pass 3 times, fail, pass".

@@ -7,7 +7,7 @@
 #include "cli/print.h"
 #include "cli/usage.h"
 #include "reports/github.h"
-#include "reports/json.h"
+#include "reports/run_file.h"
 #include "reports/junit.h"
 #include "reports/terminal.h"
 

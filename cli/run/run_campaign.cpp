@@ -14,7 +14,6 @@
 #include "harness/worlds/launched/device_assignment.h"
 #include "harness/worlds/launched/launched_tier.h"
 #include "harness/worlds/tiers.h"
-#include "reports/json.h"
 #include "scenarios/standalone/standalone.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "harness/archive/archive.h"
 
 #include "harness/base/characters.h"
+#include "harness/base/table_fields.h"
 #include "harness/base/text.h"
 #include "harness/cases/shown_fields.h"
-#include "harness/verdict/finding_json.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -190,7 +190,7 @@ void Archive::on_verdict(const Turn& turn, const History& history, const Verdict
   if (!verdict.findings.empty()) {
     line["signature"] = verdict.signature();
     line["text"] = verdict.findings.front().diagnosis;
-    line["details"] = json_of(verdict.findings.front().details);
+    line["details"] = to_json(verdict.findings.front().details);
   }
   if (history.size() > 0) line["history"] = hash_of(history);
   append(line);

@@ -68,9 +68,9 @@ Origin origin_of(const Json& json, const std::string& path) {
     throw FieldError(at + ".drawn: must be an object");
   Origin origin{.drawn = json["drawn"]};
   fields::read(json.value("steps", Json(0)), origin.steps, at_least(0), at + ".steps",
-               Absent::keeps_default);
+               Reading::any_part);
   fields::read(json.value("smallest", Json(false)), origin.smallest, {}, at + ".smallest",
-               Absent::keeps_default);
+               Reading::any_part);
   return origin;
 }
 

@@ -28,16 +28,29 @@ namespace {
 
 using Kind = Type::Kind;
 
+void check_range(const Json& number, bool is_small, bool is_large, const Allowed& allowed,
+                 const std::string& at) {
+  const auto found = at + ": " + number.dump();
+  if (is_small)
+    throw FieldError(found + " is too small; the least is " + std::to_string(allowed.least));
+  if (is_large)
+    throw FieldError(found + " is too large; the most is " + std::to_string(allowed.most));
+}
+
 void check_whole(const Json& json, const Allowed& allowed, const std::string& at) {
   if (!json.is_number_integer()) refuse(at, json, "a whole number");
   const auto value = json.get<int64_t>();
   if (json.is_number_unsigned() && value < 0) refuse(at, json, "a number below 2^63");
-  if (value < allowed.least)
-    throw FieldError(at + ": " + std::to_string(value) + " is too small; the least is " +
-                     std::to_string(allowed.least));
-  if (value > allowed.most)
-    throw FieldError(at + ": " + std::to_string(value) + " is too large; the most is " +
-                     std::to_string(allowed.most));
+  check_range(json, value<allowed.least, value> allowed.most, allowed, at);
+}
+
+void check_real(const Json& json, const Allowed& allowed, const std::string& at) {
+  if (!json.is_number()) refuse(at, json, "a number");
+  const auto value = json.get<double>();
+  const bool has_least = allowed.least != Allowed().least,
+             has_most = allowed.most != Allowed().most;
+  check_range(json, has_least && value < static_cast<double>(allowed.least),
+              has_most && value > static_cast<double>(allowed.most), allowed, at);
 }
 
 void check_text(const std::string& value, const Allowed& allowed, const std::string& at) {
@@ -66,11 +79,11 @@ void check_name(const std::string& name, const std::string& at) {
                      " is no name: one line of 1 to " + std::to_string(kBytesMost) + " bytes");
 }
 
-void* part_of(void* value, const Member& member) {
-  return static_cast<char*>(value) + member.at;
+void* part_of(void* value, std::ptrdiff_t at) {
+  return static_cast<char*>(value) + at;
 }
-const void* part_of(const void* value, const Member& member) {
-  return static_cast<const char*>(value) + member.at;
+const void* part_of(const void* value, std::ptrdiff_t at) {
+  return static_cast<const char*>(value) + at;
 }
 
 std::vector<std::string> names_of(const Type& type) {
@@ -80,49 +93,56 @@ std::vector<std::string> names_of(const Type& type) {
 }
 
 void read_object(const Type& type, const Json& json, void* value, const std::string& at,
-                 Absent absent) {
+                 Reading reading) {
   if (!json.is_object()) refuse(at, json, "an object with " + joined(names_of(type), ", "));
   for (const auto& item : json.items()) {
+    if (reading == Reading::whole_and_more) break;
     const auto is_it = [&](const Member& member) { return item.key() == member.name; };
     if (std::none_of(type.members.begin(), type.members.end(), is_it))
       refuse_unknown(at, item.key(), names_of(type));
   }
   for (const auto& member : type.members) {
+    const auto path = at + "." + member.name;
     const auto found = json.find(member.name);
+    const bool is_optional = member.type->kind == Kind::optional;
+    const Type& part_type = is_optional ? *member.type->part : *member.type;
+    void* const part = part_of(value, member.at);
     if (found != json.end())
-      read(*member.type, *found, part_of(value, member), member.allowed, at + "." + member.name,
-           absent);
-    else if (absent == Absent::is_refused && member.type->kind != Kind::optional)
+      read(part_type, *found, is_optional ? member.type->add(part, "") : part, member.allowed, path,
+           reading);
+    else if (reading != Reading::any_part && !is_optional && !member.unless_default)
       throw FieldError(at + ": has no '" + member.name + "'");
   }
+  const auto why = type.finish ? type.finish(value) : "";
+  if (!why.empty()) throw FieldError(at + ": " + why);
 }
 
 void read_list(const Type& type, const Json& json, void* value, const Allowed& allowed,
-               const std::string& at, Absent absent) {
+               const std::string& at, Reading reading) {
   if (!json.is_array()) refuse(at, json, "a list");
   check_length(json, allowed, at);
   type.clear(value);
   for (size_t i = 0; i < json.size(); ++i)
     read(*type.part, json[i], type.add(value, ""), allowed, at + "[" + std::to_string(i) + "]",
-         absent);
+         reading);
 }
 
 void read_map(const Type& type, const Json& json, void* value, const Allowed& allowed,
-              const std::string& at, Absent absent) {
+              const std::string& at, Reading reading) {
   if (!json.is_object()) refuse(at, json, "an object");
   check_length(json, allowed, at);
   type.clear(value);
   for (const auto& item : json.items()) {
     check_name(item.key(), at);
     read(*type.part, item.value(), type.add(value, item.key()), allowed, at + "." + item.key(),
-         absent);
+         reading);
   }
 }
 
 void check_plain(Kind kind, const Json& json, const Allowed& allowed, const std::string& at) {
   if (kind == Kind::whole) return check_whole(json, allowed, at);
   if (kind == Kind::truth && !json.is_boolean()) refuse(at, json, "true or false");
-  if (kind == Kind::real && !json.is_number()) refuse(at, json, "a number");
+  if (kind == Kind::real) return check_real(json, allowed, at);
   if (kind == Kind::seed && !json.is_number_unsigned())
     refuse(at, json, "a whole number of at least 0");
   if (kind != Kind::text && kind != Kind::word) return;
@@ -136,9 +156,14 @@ Json written(const Type& type, const void* value) {
   if (type.get) return type.get(value);
   Json json = type.kind == Kind::list ? Json::array() : Json::object();
   for (const auto& member : type.members) {
-    auto part = written(*member.type, part_of(value, member));
-    if (!part.is_null() || member.type->kind != Kind::optional) json[member.name] = std::move(part);
+    auto part = written(*member.type, part_of(value, member.at));
+    const bool is_empty = part.is_null() && member.type->kind == Kind::optional;
+    if (is_empty || (member.unless_default && part == member.type->smallest())) continue;
+    json[member.name] = std::move(part);
   }
+  for (const auto& one : type.derived)
+    if (auto part = one.value(part_of(value, one.at)); !part.is_null())
+      json[one.name] = std::move(part);
   if (type.kind == Kind::optional) json = Json();
   if (type.each)
     type.each(value, [&](const std::string& name, const void* part) {
@@ -153,16 +178,19 @@ Json written(const Type& type, const void* value) {
 }
 
 void read(const Type& type, const Json& json, void* value, const Allowed& allowed,
-          const std::string& at, Absent absent) {
+          const std::string& at, Reading reading) {
   switch (type.kind) {
     case Kind::object:
-      return read_object(type, json, value, at, absent);
+      return read_object(type, json, value, at, reading);
     case Kind::list:
-      return read_list(type, json, value, allowed, at, absent);
+      return read_list(type, json, value, allowed, at, reading);
     case Kind::map:
-      return read_map(type, json, value, allowed, at, absent);
+      return read_map(type, json, value, allowed, at, reading);
+    case Kind::other:
+      return type.take(value, json, allowed, at, reading);
     case Kind::optional:
-      return read(*type.part, json, type.add(value, ""), allowed, at, absent);
+      if (json.is_null()) return type.clear(value);
+      return read(*type.part, json, type.add(value, ""), allowed, at, reading);
     default:
       check_plain(type.kind, json, allowed, at);
       if (!type.set(value, json)) refuse(at, json, "a number that fits its field");
@@ -172,7 +200,7 @@ void read(const Type& type, const Json& json, void* value, const Allowed& allowe
 std::string unmet(const Type& type, const void* value) {
   std::string why = type.unmet ? type.unmet(value) : "";
   for (const auto& member : type.members)
-    if (why.empty()) why = unmet(*member.type, part_of(value, member));
+    if (why.empty()) why = unmet(*member.type, part_of(value, member.at));
   if (type.each)
     type.each(value, [&](const std::string&, const void* part) {
       if (why.empty()) why = unmet(*type.part, part);

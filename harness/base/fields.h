@@ -16,6 +16,11 @@
 // Messages between processes have field lists as well. Theirs may also hold milliseconds, which are
 // whole numbers in JSON, std::optional, which is left out where it is empty, and maps with names,
 // which are objects.
+//
+// So have the files of a run. Their structs are described apart from them, by FieldsOf. They may
+// hold any JSON, std::variant, and parts that the file has in another form (field<Form>), in their
+// owner's object (spliced) or only where they are no default (unless_default); they have derived
+// values, which are written and never read.
 #pragma once
 
 #include "harness/base/characters.h"
@@ -33,13 +38,15 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace lockstep {
 
 // The allowed values of a field, beyond its type.
 struct Allowed {
-  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t least = std::numeric_limits<int64_t>::min();  // of a whole or a real number
   int64_t most = std::numeric_limits<int64_t>::max();
   std::span<const std::string_view> choices = {};       // the words of an enumeration
   bool is_ordered = true;                               // of choices: those before one are smaller
@@ -104,24 +111,69 @@ using Element = typename ElementOf<T>::type;
 
 }  // namespace fields
 
-template <class Owner, class T>
+// The form that JSON has of a value. Another one is a class with the type `Stored`, which is what
+// JSON holds, `static Stored stored(const T&)`, and `static std::string take(Stored, T&)`, which
+// says what it expected where no value is stored so. Fields of one member are read in their order.
+struct SameForm {};
+
+template <class Owner, class T, class Form>
 struct Field {
   const char* name;
   T Owner::*member;
   Allowed allowed;
   Cost cost;
+  bool unless_default = false;
 };
-template <class Owner, class T>
-constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {},
-                                Cost cost = Cost::shape) {
-  if constexpr (Enumeration<fields::Element<T>>)
+template <class Form = SameForm, class Owner, class T>
+constexpr Field<Owner, T, Form> field(const char* name, T Owner::*member, Allowed allowed = {},
+                                      Cost cost = Cost::shape) {
+  if constexpr (Enumeration<fields::Element<T>> && std::is_same_v<Form, SameForm>)
     if (allowed.choices.empty()) allowed.choices = words::kAll<fields::Element<T>>;
   return {name, member, allowed, cost};
 }
 
+// A field that JSON has only where its value is not the default one.
+template <class Owner, class T, class Form>
+constexpr Field<Owner, T, Form> unless_default(Field<Owner, T, Form> field) {
+  field.unless_default = true;
+  return field;
+}
+
+// A fielded member whose fields JSON has among those of its owner.
+template <class Owner, class T>
+struct Spliced {
+  T Owner::*member;
+};
+template <class Owner, class T>
+constexpr Spliced<Owner, T> spliced(T Owner::*member) {
+  return {member};
+}
+
+// A value that follows from the fields, by a function or a member of their struct. Programs that
+// read JSON may use it; it is behind the fields, and left out where it is null.
+template <class Of>
+struct Derived {
+  const char* name;
+  Of of;
+};
+template <class Of>
+constexpr Derived<Of> derived(const char* name, Of of) {
+  return {name, of};
+}
+
+// The field list of a struct that has none itself: `static constexpr auto fields()`. It may have
+// `static std::string finish(T&)`, which fills in what no field holds once all are read, and says
+// why they do not agree; empty: they do.
 template <class T>
-concept Fielded = requires {
+struct FieldsOf;
+
+template <class T>
+concept HasOwnFields = requires {
   T::fields();
+};
+template <class T>
+concept Fielded = HasOwnFields<T> || requires {
+  FieldsOf<T>::fields();
 };
 
 // A struct of a case may say which of its values mean nothing together: `unmet_precondition` is a
@@ -145,13 +197,14 @@ struct UnknownField : FieldError {
 template <class T>
 Json to_json(const T& value);
 
-// The meaning of a field that JSON leaves out. Optional fields are always empty then.
-enum class Absent { keeps_default, is_refused };
+// The fields that JSON must have: any part of them, where the others keep their defaults; all but
+// optional ones; all, where unknown ones are ignored.
+enum class Reading { any_part, whole, whole_and_more };
 
 // The value `json` describes. Throws FieldError, whose text starts with the path of the wrong
 // field; `at` is the path of the whole value.
 template <Fielded T>
-T from_json(const Json& json, const std::string& at, Absent absent = Absent::keeps_default);
+T from_json(const Json& json, const std::string& at, Reading reading = Reading::any_part);
 
 // The first precondition that a struct in `value` does not meet; empty: all are met.
 template <Fielded T>

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,8 +41,6 @@ struct Table {
   std::string heading_of_remarks = {};
   bool operator==(const Table&) const = default;
 };
-std::string_view name_of(Table::Holds holds);
-std::string_view name_of(Table::Mark mark);
 
 // Why it is so, in one case for certain: in a sentence, and with what to do.
 struct Cause {

@@ -198,39 +198,7 @@ inline Run::Canary worse(Run::Canary a, Run::Canary b) {
 }
 
 inline std::string_view name_of(Result::Kind kind) {
-  switch (kind) {
-    case Result::Kind::pass:
-      return "pass";
-    case Result::Kind::fail:
-      return "fail";
-    case Result::Kind::hang:
-      return "hang";
-    case Result::Kind::crash:
-      return "crash";
-    case Result::Kind::leak:
-      return "leak";
-    case Result::Kind::flaky:
-      return "flaky";
-    case Result::Kind::inconclusive:
-      return "inconclusive";
-    case Result::Kind::skip:
-      return "skip";
-  }
-  return "?";
-}
-
-inline std::string_view name_of(Shrunk::End end) {
-  switch (end) {
-    case Shrunk::End::smallest:
-      return "smallest";
-    case Shrunk::End::time:
-      return "time";
-    case Shrunk::End::runs:
-      return "runs";
-    case Shrunk::End::interrupted:
-      return "interrupted";
-  }
-  return "?";
+  return words::kAll<Result::Kind>.at(static_cast<size_t>(kind));
 }
 
 inline std::string_view name_of(Run::Canary canary) {

@@ -23,8 +23,7 @@ template <class T>
 T required(const Json& header, const char* name, const std::string& where,
            const Allowed& allowed = {}) {
   T value{};
-  fields::read(part(header, name, where), value, allowed, where + "." + name,
-               Absent::keeps_default);
+  fields::read(part(header, name, where), value, allowed, where + "." + name, Reading::any_part);
   return value;
 }
 

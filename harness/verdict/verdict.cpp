@@ -42,23 +42,7 @@ std::string Verdict::signature() const {
 }
 
 std::string_view name_of(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::crash:
-      return "crash";
-    case Verdict::Kind::hang:
-      return "hang";
-    case Verdict::Kind::leak:
-      return "leak";
-    case Verdict::Kind::fail:
-      return "fail";
-    case Verdict::Kind::inconclusive:
-      return "inconclusive";
-    case Verdict::Kind::refused:
-      return "refused";
-    case Verdict::Kind::pass:
-      return "pass";
-  }
-  return "?";
+  return words::kAll<Verdict::Kind>.at(static_cast<size_t>(kind));
 }
 
 bool shows_failure(const Verdict& other, const Verdict& failure) {

@@ -37,7 +37,7 @@ std::string to_wire(const T& message) {
 template <Fielded T>
 T from_wire(std::string_view text, const std::string& what) {
   try {
-    return from_json<T>(wire_json(text, what), what, Absent::is_refused);
+    return from_json<T>(wire_json(text, what), what, Reading::whole);
   } catch (const FieldError& error) {
     refuse_message(error);
   }

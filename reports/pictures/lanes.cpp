@@ -25,8 +25,8 @@ struct PlacedRun {
 };
 
 // "[█w5█]": the sign of each part's mark; brackets, and the name, where there is room for them.
-std::string run_text(const std::vector<Lanes::Span>& row, const Run& run, const PlacedRun& is,
-                     const Scale& scale, size_t room, const Style& style) {
+std::string run_text(const std::vector<Lanes::Span>& row, const JoinedSpans& run,
+                     const PlacedRun& is, const Scale& scale, size_t room, const Style& style) {
   const size_t wide = is.to - is.from, inner = wide > 2 ? wide - 2 : 0;
   const auto name = width(is.name) <= inner ? is.name : std::string();
   const size_t name_at = is.from + 1 + (inner - width(name)) / 2;
@@ -50,7 +50,7 @@ std::string row_text(const std::vector<Lanes::Span>& row, const Scale& scale, si
                      const Label& label, const Style& style) {
   std::string out;
   size_t at = 0;
-  for (const auto& run : runs_of(row)) {
+  for (const auto& run : joined_spans(row)) {
     const size_t from = std::max(at, place_of(row[run.begin].from, scale, room));
     if (from >= room) break;
     const size_t to =
@@ -81,8 +81,8 @@ std::vector<std::vector<Lanes::Span>> rows_of(const Lanes::Lane& lane) {
   return rows;
 }
 
-std::vector<Run> runs_of(const std::vector<Lanes::Span>& row) {
-  std::vector<Run> runs;
+std::vector<JoinedSpans> joined_spans(const std::vector<Lanes::Span>& row) {
+  std::vector<JoinedSpans> runs;
   for (size_t i = 0; i < row.size(); ++i)
     if (i > 0 && row[i].from == row[i - 1].to && row[i].text == row[i - 1].text)
       runs.back().end = i + 1;

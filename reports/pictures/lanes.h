@@ -11,10 +11,10 @@ namespace lockstep::reports {
 std::vector<std::vector<Lanes::Span>> rows_of(const Lanes::Lane& lane);
 
 // Spans of a row that touch and have one text: [begin, end) of the row.
-struct Run {
+struct JoinedSpans {
   size_t begin, end;
 };
-std::vector<Run> runs_of(const std::vector<Lanes::Span>& row);
+std::vector<JoinedSpans> joined_spans(const std::vector<Lanes::Span>& row);
 
 // Multiples of 1, 2 or 5 times a power of ten on the scale, at most `most` and the first.
 std::vector<double> ticks_of(const Scale& scale, size_t most);

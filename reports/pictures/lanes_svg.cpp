@@ -32,7 +32,7 @@ void add_row(Markup& svg, const std::vector<Lanes::Span>& row, const Label& labe
   for (const auto& span : row)
     add_box(svg, x(span.from), y + 1, std::max(kSpanLeast, x(span.to) - x(span.from)), kRowHigh - 2,
             "cell " + class_of(label) + class_of(span.mark));
-  for (const auto& run : runs_of(row)) {
+  for (const auto& run : joined_spans(row)) {
     // In the longest part, since a border between two would cut the text.
     const auto begin = row.begin() + static_cast<std::ptrdiff_t>(run.begin);
     const auto part = std::max_element(

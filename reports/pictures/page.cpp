@@ -6,7 +6,7 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr std::string_view kStyle = R"css(
+constexpr std::string_view kPageStyle = R"css(
 #settings :is(td, th) { text-align: left; }
 .run { border-top: 3px solid var(--faint); margin-top: 1.5rem; } dt { font-weight: 600; margin-top: .5rem; }
 h3 { font-size: 1.05rem; }
@@ -63,7 +63,8 @@ void add_next(Markup& html, const std::vector<PageLink>& links) {
 
 std::string page(const Page& page) {
   const bool has_several = !page.others.empty();
-  auto html = begun_page(page.title, has_several ? Scripts::inline_only : Scripts::none, kStyle);
+  auto html =
+      begun_page(page.title, has_several ? Scripts::inline_only : Scripts::none, kPageStyle);
   html.element("p", {{"class", "finding"}}, page.finding);
   if (!page.text.empty()) html.element("p", {}, page.text);
   int number = 0;
@@ -84,7 +85,7 @@ std::string page(const Page& page) {
 }
 
 std::string page(const Index& index) {
-  auto html = begun_page(index.title, Scripts::none, kStyle);
+  auto html = begun_page(index.title, Scripts::none, kPageStyle);
   html.element("p", {}, index.text);
   for (const auto& [title, entries] : index.groups) {
     html.open("section").element("h2", {}, title).open("dl");

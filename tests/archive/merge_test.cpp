@@ -3,7 +3,7 @@
 #include "harness/base/values.h"
 #include "harness/campaign/tally.h"
 #include "harness/cases/groups.h"
-#include "reports/json.h"
+#include "reports/run_file.h"
 #include "tests/campaign/toys.h"
 
 #include <gtest/gtest.h>

@@ -209,12 +209,12 @@ TEST(Fields, AMessageSurvivesTheWayToJsonAndBack) {
   EXPECT_EQ(json.dump(), R"({"colour":"green","limit":1000,"rank":2,"parts":{"a":{"name":"x"},)"
                          R"("b":{"name":"y"}},"hashes":{"c":"1"},)"
                          R"("addresses":[18446744073709551615]})");
-  EXPECT_EQ(to_json(from_json<Said>(json, "message", Absent::is_refused)), json);
+  EXPECT_EQ(to_json(from_json<Said>(json, "message", Reading::whole)), json);
   auto without = whole_message();
   without.rank.reset();
   const Json shorter = to_json(without);
   EXPECT_FALSE(shorter.contains("rank"));
-  EXPECT_FALSE(from_json<Said>(shorter, "message", Absent::is_refused).rank);
+  EXPECT_FALSE(from_json<Said>(shorter, "message", Reading::whole).rank);
 }
 
 TEST(Fields, EveryRefusalOfAMessageNamesItsPathAndWhatIsAllowed) {
@@ -222,7 +222,7 @@ TEST(Fields, EveryRefusalOfAMessageNamesItsPathAndWhatIsAllowed) {
     Json json = to_json(whole_message());
     json[name] = value;
     try {
-      from_json<Said>(json, "message", Absent::is_refused);
+      from_json<Said>(json, "message", Reading::whole);
     } catch (const FieldError& error) {
       return std::string(error.what());
     }
@@ -256,7 +256,7 @@ TEST(Fields, AMessageWithoutAFieldIsRefusedWhereACaseKeepsItsDefault) {
   Json json = to_json(whole_message());
   json.erase("colour");
   EXPECT_EQ(from_json<Said>(json, "message").colour, Colour::red);
-  EXPECT_THROW(from_json<Said>(json, "message", Absent::is_refused), FieldError);
+  EXPECT_THROW(from_json<Said>(json, "message", Reading::whole), FieldError);
 }
 
 TEST(Fields, AnUnknownFieldIsQuotedInOneLine) {

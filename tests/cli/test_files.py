@@ -81,7 +81,7 @@ class Names(FilesCase):
         for mark in ("\u009b31m", "\u202e", "\u2028"):
             run = self.run_json()
             run["results"][0]["claim"] = "It holds" + mark
-            self.assert_refused(["report", self.write(json.dumps(run), "theirs.json")], "claim: expected a string of one line")
+            self.assert_refused(["report", self.write(json.dumps(run), "theirs.json")], "claim: expected one line without control characters")
 
 
 class Sizes(FilesCase):

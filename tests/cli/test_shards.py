@@ -260,7 +260,7 @@ class TellingOfShards(ShardsCase):
         with open(os.path.join(self.folder, "1.json"), encoding="utf-8") as file:
             text = file.read()
         for name, changed in (("cut", text[:text.index('"seed"') + 12]),
-                              ("judged", text.replace('"judged": 3', '"judged": "3"')),
+                              ("interrupted", text.replace('"interrupted": false', '"interrupted": "no"')),
                               ("newer", text.replace('"lockstep_run": 1', '"lockstep_run": 2')), ("other", "{}")):
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
                 file.write(changed)
@@ -275,7 +275,7 @@ class TellingOfShards(ShardsCase):
                 {**SLURM, "SLURM_ARRAY_TASK_MAX": "9"}, {"CI_NODE_TOTAL": "1"},
                 {"CIRCLE_NODE_INDEX": "4", "CIRCLE_NODE_TOTAL": "4"}, {"CIRCLE_NODE_INDEX": "x"})] +
             [self.transcript("report", *arguments) for arguments in (
-                [], ["nowhere.json"], ["."], ["cut"], ["judged"], ["newer"], ["other"], ["1.json", "1.json"],
+                [], ["nowhere.json"], ["."], ["cut"], ["interrupted"], ["newer"], ["other"], ["1.json", "1.json"],
                 ["1.json", "seed"], ["1.json", "cases"], ["1.json", "set"], ["1.json", "more"], ["1.json", "three"],
                 ["1.json", "whole"], ["whole", "whole"], ["1.json", "--junit", "no/such/x"])]))
 

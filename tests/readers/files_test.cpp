@@ -3,7 +3,6 @@
 #include "harness/base/parse_json.h"
 #include "harness/cases/scenario.h"
 #include "reports/github.h"
-#include "reports/json.h"
 #include "reports/junit.h"
 #include "reports/run_file.h"
 #include "reports/terminal.h"
@@ -138,10 +137,10 @@ TEST(Readers, AnyRunFileIsReadAndReportedOrRefusedByItsPath) {
     outcomes.add(number, [&] {
       const auto run = reports::parse_run_file(files.at(number), "run.json");
       const auto json = reports::run_json(run);
-      EXPECT_EQ(reports::run_json(reports::run_of(json, "again")), json) << number;
+      EXPECT_EQ(reports::run_json(samples::read(json)), json) << number;
       try {
         const auto whole = merged({{"one", run}});
-        reports::run_of(reports::run_json(whole), "merged");
+        samples::read(reports::run_json(whole));
         render(whole);
       } catch (const MergeError& error) {
         EXPECT_FALSE(std::string(error.what()).empty());

@@ -2,7 +2,6 @@
 #include "harness/invariants/judge_run.h"
 #include "harness/timeline/timeline.h"
 #include "reports/github.h"
-#include "reports/json.h"
 #include "reports/junit.h"
 #include "reports/run_file.h"
 #include "reports/terminal.h"
@@ -210,11 +209,11 @@ TEST(Readers, ARecordedRunThatNobodyChangedHolds) {
 void report(const Run& run) {
   const reports::Style plain;
   const auto columns = reports::columns_for(run);
-  std::string text = reports::headline(run, plain) + reports::summary(run, plain);
-  for (const auto& result : run.results) text += reports::result_text(result, run, columns, plain);
-  EXPECT_FALSE((text + reports::junit(run) + reports::step_summary(run)).empty());
-  const auto json = reports::run_json(run);
-  EXPECT_EQ(reports::run_json(reports::run_of(json, "again")), json);
+  std::string shown = reports::headline(run, plain) + reports::summary(run, plain);
+  for (const auto& result : run.results) shown += reports::result_text(result, run, columns, plain);
+  EXPECT_FALSE((shown + reports::junit(run) + reports::step_summary(run)).empty());
+  const auto text = reports::file_text(reports::run_json(run));
+  EXPECT_EQ(reports::file_text(reports::run_json(reports::parse_run_file(text, "again"))), text);
 }
 
 // One process whose files nobody changed, or both of whose runs are the changed rank, as a world.

@@ -1,7 +1,6 @@
 #include "reports/coverage.h"
 
 #include "harness/cases/groups.h"
-#include "reports/json.h"
 #include "reports/run_file.h"
 #include "reports/run_text.h"
 #include "reports/terminal.h"
@@ -20,7 +19,7 @@ constexpr Columns kColumns{30, 4, 9};
 
 std::string refusal(const Json& json) {
   try {
-    reports::run_of(json, "run.json");
+    samples::read(json);
   } catch (const FieldError& error) {
     return error.what();
   }
@@ -78,17 +77,18 @@ TEST(Coverage, SharesSchedulesAndPairsAreRead) {
   result.schedules = {.schedules = 120, .cases = 3, .complete = 2, .decisions_min = 9};
   run.jobs[0].pairs = {.covered = 44, .all = 48};
   const auto json = run_json(run);
-  EXPECT_EQ(run_json(reports::run_of(json, "run.json")), json);
-  EXPECT_EQ(reports::run_of(json, "run.json").results[0].required_shares, result.required_shares);
-  EXPECT_EQ(reports::run_of(json, "run.json").results[0].schedules, result.schedules);
-  EXPECT_EQ(reports::run_of(json, "run.json").jobs[0].pairs, run.jobs[0].pairs);
+  EXPECT_EQ(run_json(samples::read(json)), json);
+  EXPECT_EQ(samples::read(json).results[0].required_shares, result.required_shares);
+  EXPECT_EQ(samples::read(json).results[0].schedules, result.schedules);
+  EXPECT_EQ(samples::read(json).jobs[0].pairs, run.jobs[0].pairs);
   const auto refused = [&](const char* at, const Json& value) {
     auto changed = json;
     changed[Json::json_pointer(at)] = value;
     return refusal(changed);
   };
-  EXPECT_NE(refused("/results/0/required_shares/0/share", 1.5).find("a number from 0 to 1"),
-            std::string::npos);
+  EXPECT_NE(
+      refused("/results/0/required_shares/0/share", 1.5).find("1.5 is too large; the most is 1"),
+      std::string::npos);
   EXPECT_NE(refused("/results/0/schedules/complete", 4).find("more than 'cases'"),
             std::string::npos);
   EXPECT_NE(refused("/jobs/0/pairs/covered", 49).find("more than 'all'"), std::string::npos);
@@ -104,9 +104,9 @@ TEST(Coverage, AResultThatMissesAShareNeedsNoFailureAndAnotherOneDoes) {
   judge_shares(result);
   ASSERT_EQ(result.kind, Kind::fail);
   auto json = run_json(run);
-  EXPECT_EQ(run_json(reports::run_of(json, "run.json")), json);
+  EXPECT_EQ(run_json(samples::read(json)), json);
   json["results"][0].erase("required_shares");
-  EXPECT_NE(refusal(json).find("the field 'failure' is missing"), std::string::npos);
+  EXPECT_NE(refusal(json).find("has no 'failure'"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "reports/junit.h"
 
-#include "reports/json.h"
+#include "reports/run_file.h"
 #include "tests/reports/junit_rules.h"
 #include "tests/reports/parsed.h"
 #include "tests/reports/samples.h"

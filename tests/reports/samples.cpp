@@ -1,6 +1,7 @@
 #include "tests/reports/samples.h"
 
 #include "harness/base/text.h"
+#include "reports/run_file.h"
 
 namespace lockstep::samples {
 
@@ -176,6 +177,10 @@ lockstep::Run run_of(std::vector<Result> results) {
   run.took = std::chrono::milliseconds(8600);
   run.folder = ".lockstep/runs/20251120-211300-1a2b";
   return run;
+}
+
+lockstep::Run read(const Json& json) {
+  return reports::parse_run_file(reports::file_text(json), "run.json");
 }
 
 lockstep::Run run_on_one_gpu(std::vector<Result> results) {

@@ -1,7 +1,5 @@
-#include "reports/findings/file.h"
+#include "reports/findings/fields.h"
 
-#include "reports/findings/text.h"
-#include "reports/json.h"
 #include "reports/run_file.h"
 #include "tests/reports/samples.h"
 
@@ -11,27 +9,17 @@ namespace lockstep::reports {
 namespace {
 
 Finding first_finding(const Json& json) {
-  return reports::run_of(json, "run.json").results.at(0).worst.findings.at(0);
+  return samples::read(json).results.at(0).worst.findings.at(0);
 }
 
-TEST(FindingsFile, AFindingIsReadAsTheValueThatItWas) {
+TEST(FindingFields, AFindingIsReadAsTheValueThatItWas) {
   const auto run = samples::run_of({samples::failing()});
   const auto read = first_finding(run_json(run));
   EXPECT_EQ(read, run.results.at(0).worst.findings.at(0));
   EXPECT_EQ(read.where.record, "fc.weight");
 }
 
-TEST(FindingsFile, OfAnEarlierVersionTheTextIsRead) {
-  auto json = run_json(samples::run_of({samples::failing()}));
-  auto& finding = json["results"][0]["findings"][0];
-  for (const char* later : {"diagnosis", "place", "details"}) finding.erase(later);
-  const auto read = first_finding(json);
-  EXPECT_EQ(read.diagnosis, "fc.weight: the sum of the ranks' gradients, not the average");
-  EXPECT_EQ(read.where, "step 0, after_backward, fc.weight[0]");
-  EXPECT_EQ(text_of(read), finding["text"]);
-}
-
-TEST(FindingsFile, ACauseIsReadAsOneAndSaidOnce) {
+TEST(FindingFields, ACauseIsReadAsOneAndSaidOnce) {
   auto result = samples::failing();
   result.worst.findings.at(0).details.push_back(Cause{"rank 1 has 9 batches"});
   const auto run = samples::run_of({result});
