@@ -224,58 +224,6 @@ class RankReader {
 
 }  // namespace
 
-int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape) {
-  int64_t bytes = traits_of(dtype).bytes;
-  if (bytes == 0) return -1;
-  for (const auto extent : shape) {
-    if (extent < 0 || (extent > 0 && bytes > kRunBytesMost / extent)) return -1;
-    bytes *= extent;
-  }
-  return bytes;
-}
-
-std::string Fact::text(const char* field) const {
-  const auto found = values.find(field);
-  return found != values.end() && found->is_string() ? one_line(found->get<std::string>()) : "";
-}
-
-std::optional<int64_t> Fact::whole(const char* field) const {
-  const auto found = values.find(field);
-  if (found == values.end() || !found->is_number_integer()) return {};
-  return found->get<int64_t>();
-}
-
-std::optional<double> Fact::number(const char* field) const {
-  const auto found = values.find(field);
-  if (found == values.end() || !found->is_number()) return {};
-  return found->get<double>();
-}
-
-bool Fact::truth(const char* field) const {
-  const auto found = values.find(field);
-  return found != values.end() && found->is_boolean() && found->get<bool>();
-}
-
-const Fact* fact_in(const Record& record, std::string_view name) {
-  const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name == name ? fact : nullptr;
-}
-
-const Fact* model_in(const Record& record) {
-  const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name.starts_with("model ") ? fact : nullptr;
-}
-
-const Fact* optimizer_in(const Record& record) {
-  const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name.starts_with("optimizer ") ? fact : nullptr;
-}
-
-const Digests* digests_in(const Record& record, std::string_view role) {
-  const auto* is = std::get_if<Digests>(&record.what);
-  return is && is->list->role == role ? is : nullptr;
-}
-
 History RecordedRun::history() const {
   std::vector<RankHistory> histories;
   for (const auto& rank : ranks) histories.push_back(rank.history);

@@ -71,7 +71,7 @@ struct Record {
   std::variant<Digests, Fact, Drawn, Span> what;
 };
 
-// What a record holds: the fact of that name, of a model ("model 0") or of an optimizer, or the
+// The fact of that name that a record holds, of a model ("model 0") or of an optimizer, or the
 // digests in that role; null where it holds another thing.
 const Fact* fact_in(const Record& record, std::string_view name);
 const Fact* model_in(const Record& record);
