@@ -15,16 +15,18 @@ constexpr const char* kGaveUp = "gave up in time";
 constexpr int64_t kLateMs = 10'000;
 
 // False for an error that says which timeout is over, and says another one.
-bool names(const std::string& error, int64_t timeout_ms) {
+bool names(const std::string& error, int64_t timeout_ms, TimeoutOf whose) {
   const auto said = error.find("within the timeout of ");
   const auto right =
-      "within the timeout of " + std::to_string(timeout_ms) + " ms (the option timeout)";
+      "within the timeout of " + std::to_string(timeout_ms) +
+      (whose == TimeoutOf::call ? " ms (the option timeout)" : " ms (InitOptions::timeout)");
   return said == std::string::npos || error.compare(said, right.size(), right) == 0;
 }
 
 }  // namespace
 
-void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here) {
+void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here,
+                     TimeoutOf whose) {
   const auto key = [](int rank) { return "rank " + std::to_string(rank) + " has given up"; };
   const auto once = [&] {
     call([&] {
@@ -47,7 +49,8 @@ void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankCon
   std::smatch found;
   if (std::regex_search(error, found, std::regex("failed after ([0-9]+) ms")))
     waited = std::stoll(found[1]);
-  const bool is_in_time = timeout_ms <= waited && waited < kLateMs && names(error, timeout_ms);
+  const bool is_in_time =
+      timeout_ms <= waited && waited < kLateMs && names(error, timeout_ms, whose);
   here.record(kGaveUp, std::vector<int64_t>{here.rank() == late || is_in_time});
 }
 

@@ -13,8 +13,10 @@ using LateCall = std::function<void(const std::function<void()>& wait)>;
 
 // Rank `late` waits until its peers have given up; then it calls too, so that what they have sent
 // is not left behind. Each rank records whether it gave up in time, as its error says, which
-// names the timeout of the call where it names any.
-void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here);
+// names the timeout of the call, or of its group, where it names any.
+enum class TimeoutOf { call, group };
+void record_wait_for(int late, int64_t timeout_ms, const LateCall& call, RankContext& here,
+                     TimeoutOf whose = TimeoutOf::call);
 
 // The records of these at a moment.
 Findings gave_up_in_time(const char* rule, const Moment& at, const History& h);

@@ -177,6 +177,8 @@ Act call_of(const Disagreeing& c, RankContext& here) {
       return own(here, gather, set_shape);
     case shape_of_scatter:
       return own(here, scatter, set_shape);
+    case no_elements:
+      return own(here, all_reduce, [](auto& call) { call.tensor = numbers(0); });
     case ranks_of_new_group:
       return [&here](bool has_another) {
         lockstep::collective(here, {.kind = barrier,

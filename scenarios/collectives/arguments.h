@@ -27,6 +27,7 @@ enum class Argument {
   gathered_shape,
   shape_of_gather,
   shape_of_scatter,
+  no_elements,  // in its tensor of an all_reduce
   ranks_of_new_group,
   parts_beside_the_source,  // are given by a rank that has none to give
   parts_of_the_source,      // are one too few

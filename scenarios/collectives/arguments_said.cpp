@@ -42,6 +42,7 @@ Said said_of(const Disagreeing& c) {
       {gathered_shape, {"the shape of the tensor of " + name_of(all_gather), "[2]", "[3]"}},
       {shape_of_gather, {"the shape of the tensor of " + name_of(gather), "[2]", "[3]"}},
       {shape_of_scatter, {"the shape of the tensor of " + name_of(scatter), "[2]", "[3]"}},
+      {no_elements, {"the shape of the tensor of " + name_of(all_reduce), "[2]", "[0]"}},
       {ranks_of_new_group, {"the ranks of new_group", "0", "1"}},
       {parts_beside_the_source,
        {.refusal = name_of(scatter) +

@@ -154,7 +154,8 @@ bool is_member(const Called& c, const Call& call, int rank) {
 }
 
 at::Tensor as_recorded(const at::Tensor& tensor) {
-  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+  const auto plain = tensor.resolve_conj().resolve_neg();
+  return plain.is_complex() ? at::view_as_real(plain) : plain;
 }
 
 at::Tensor given(const Called& c, size_t number, int rank, int part) {

@@ -10,7 +10,9 @@
 
 namespace lockstep::scenarios::collectives {
 
-enum class Layout { contiguous, strided, transposed };
+// lazy: complex numbers are conjugated when they are read; real ones are the imaginary parts of
+// such, with another sign when they are read; as contiguous, where the dtype has neither.
+enum class Layout { contiguous, strided, transposed, lazy };
 
 struct Call {
   CollectiveKind kind = CollectiveKind::all_reduce;

@@ -26,6 +26,11 @@ namespace {
 
 using namespace collectives;
 
+bool is_negated(const Call& call) {
+  return call.layout == Layout::lazy &&
+         (call.dtype == Dtype::float32 || call.dtype == Dtype::float64);
+}
+
 // The same values in the layout of the case, on the device of the rank.
 at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device& device) {
   const auto options = values.options().device(device);
@@ -33,6 +38,10 @@ at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device
   if (call.layout == Layout::strided)
     out = at::zeros({call.rows, 2 * kColumns}, options).slice(1, 0, {}, 2);
   if (call.layout == Layout::transposed) out = at::zeros({kColumns, call.rows}, options).t();
+  if (call.layout == Layout::lazy && call.dtype == Dtype::complex64) out = out.conj();
+  if (is_negated(call))
+    out = at::imag(
+        at::zeros(out.sizes(), options.dtype(at::toComplexType(out.scalar_type()))).conj());
   return out.copy_(values);
 }
 
@@ -161,7 +170,7 @@ rc::Gen<Called> cases() {
                            Dtype::bfloat16, Dtype::int64, Dtype::int32, Dtype::int16, Dtype::uint8,
                            Dtype::bool_, Dtype::complex64)),
           gen::set(&Call::layout,
-                   element(Layout::contiguous, Layout::strided, Layout::transposed))),
+                   element(Layout::contiguous, Layout::strided, Layout::transposed, Layout::lazy))),
       [](Call call) {
         if (is_refused(call))
           call.reduction = call.dtype == Dtype::bool_ ? ReductionKind::max : ReductionKind::sum;

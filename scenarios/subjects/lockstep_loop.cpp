@@ -148,6 +148,8 @@ class Sharded : public Shard {
   std::unique_ptr<Loader> loader_;
 };
 
+constexpr std::chrono::milliseconds kTimeOfAnotherCall{20'000};
+
 std::optional<std::chrono::milliseconds> as_time(std::optional<int64_t> ms) {
   if (!ms) return {};
   return std::chrono::milliseconds(*ms);
@@ -207,15 +209,18 @@ std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const
   const GivesBack what_it_keeps(all);
   std::vector<Group> before;
   for (int i = 0; i < call.groups_before; ++i) before.push_back(new_group(all, call.ranks));
-  const Group group = call.ranks.empty() ? all : new_group(all, call.ranks);
+  CollectiveOptions options{.name = {}, .timeout = {}};
+  if (call.beforehand) options.timeout = as_time(call.timeout_ms);
+  const Group group = call.ranks.empty() ? all : new_group(all, call.ranks, options);
   if (!group) return {};
   const GivesBack what_its_group_keeps(group);
-  CollectiveOptions options{.name = "of the program", .timeout = {}};
+  options = {.name = "of the program", .timeout = {}};
   if (call.beforehand) {
-    barrier(group, options);
+    barrier(group, {.name = options.name, .timeout = kTimeOfAnotherCall});
     call.beforehand();
   }
-  options.timeout = as_time(call.timeout_ms);
+  // The time of a call, or that of the group that was made for it.
+  if (!call.beforehand || call.ranks.empty()) options.timeout = as_time(call.timeout_ms);
   if (call.kind == CollectiveKind::all_gather) return all_gather(group, call.tensor, options);
   if (call.kind == CollectiveKind::gather) return gather(group, call.tensor, call.root, options);
   if (call.kind == CollectiveKind::broadcast) broadcast(group, call.tensor, call.root, options);

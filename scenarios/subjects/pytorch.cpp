@@ -227,7 +227,8 @@ Subject pytorch_subject() {
             if (call.timeout_ms)
               throw Unsupported("torch.distributed's collectives wait as long as their group");
             // Over Gloo, too, which has no sums of bool and of int16.
-            if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4)
+            if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4 ||
+                call.tensor.is_conj() || call.tensor.is_neg())
               throw Unsupported("only contiguous tensors of 32 and 64 bits are given to PyTorch");
             pytorch::loaded().all_reduce(call.tensor, word_of(call.reduction), group);
             return std::vector<at::Tensor>();
