@@ -266,8 +266,9 @@ Scenario average_within_bound() {
            {"a divisor of those that have inputs", 0.04,
             [](const Hooked& c) { return has_uneven_inputs(c) && c.divisor == JoinKind::live; }},
            {"thousands of elements", 0.1, [](const Hooked& c) { return elements_of(c) > 1000; }}},
-      .unused = {"reload", "hook.matrix_rank", "hook.compression_log2", "hook.random_seed",
-                 "hook.start", "hook.use_error_feedback", "hook.warm_start", "is_constant"},
+      .unused = {"reload", "first_pass", "hook.matrix_rank", "hook.compression_log2",
+                 "hook.random_seed", "hook.start", "hook.use_error_feedback", "hook.warm_start",
+                 "is_constant"},
   });
 }
 

@@ -80,6 +80,11 @@ bool has_input(const Hooked& c, int step, int rank) {
   return !has_join(c) || step < c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
 }
 
+bool has_first_pass(const Hooked& c) {
+  return c.first_pass != FirstPass::none && c.hook.kind == HookKind::power_sgd &&
+         c.hook.start == 0 && !has_join(c);
+}
+
 int steps_of(const Hooked& c) {
   int steps = 0;
   for (int rank = 0; rank < c.world.size; ++rank)

@@ -27,6 +27,10 @@ struct Size {
   }
 };
 
+// A pass before step 0, whose gradients nobody uses: there is none; all ranks' gradients are zeros,
+// as of a loss that is masked, or infinite, as of one that was scaled too far.
+enum class FirstPass { none, zeros, infinities };
+
 // The loss is the sum over all parameters of parameter times prescribed gradient, so the gradient
 // is that number, on each rank and in each step another one. Parameters do not learn.
 struct Hooked {
@@ -52,6 +56,8 @@ struct Hooked {
   JoinKind divisor = JoinKind::world;
   // Before this step the hook is saved, and a new replica continues with what was saved; 0: none.
   int reload = 0;
+  FirstPass first_pass =
+      FirstPass::none;  // of PowerSGD that averages no pass first, without a join
   uint64_t seed = 0;
   auto operator<=>(const Hooked&) const = default;
   static constexpr auto fields() {
@@ -68,6 +74,7 @@ struct Hooked {
         field("inputs", &Hooked::inputs, between(0, 1000)),
         field("divisor", &Hooked::divisor, one_of<JoinKind::world, JoinKind::live>),
         field("reload", &Hooked::reload, between(0, 1000)),
+        field("first_pass", &Hooked::first_pass),
         field("seed", &Hooked::seed, {}, Cost::numbers)};
   }
 };
@@ -137,6 +144,8 @@ bool has_another_seed(const Hooked& c);
 // True if PowerSGD is saved and loaded before a step that there is. The same training without that
 // may follow (conserved.h), whose gradients are recorded in the phase kNeverLoaded.
 bool is_loaded(const Hooked& c);
+
+bool has_first_pass(const Hooked& c);
 constexpr const char* kNeverLoaded = "after backward, never loaded";
 
 // In the phase "after backward" of a step each rank that has an input in it records its gradients,

@@ -153,6 +153,9 @@ rc::Gen<Hooked> approximating() {
     for (auto& each : c.inputs) each += static_cast<int>(c.hook.start);
     if (c.seed % 2 == 0 && !has_join(c))
       c.reload = static_cast<int>(c.seed / 2 % static_cast<uint64_t>(c.steps));
+    c.first_pass = c.seed % 5 == 1   ? FirstPass::zeros
+                   : c.seed % 5 == 2 ? FirstPass::infinities
+                                     : FirstPass::none;
     return c;
   });
 }
@@ -197,6 +200,15 @@ std::vector<Hooked> every_approximating() {
                      .sizes = {{8, 6}, {7, 2}, {2, 7}},
                      .values = Values::real,
                      .reload = reload,
+                     .seed = 1});
+  for (const auto first : {FirstPass::zeros, FirstPass::infinities})
+    for (const bool feeds_back : {true, false})
+      all.push_back({.world = {.size = 2},
+                     .steps = 3,
+                     .hook = {.kind = HookKind::power_sgd, .use_error_feedback = feeds_back},
+                     .sizes = {{8, 6}},
+                     .values = Values::real,
+                     .first_pass = first,
                      .seed = 1});
   // It draws the numbers that it begins with in each step, also in those behind a load.
   all.push_back({.world = {.size = 2},

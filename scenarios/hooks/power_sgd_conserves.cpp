@@ -99,6 +99,19 @@ Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
   });
 }
 
+// A projection on no columns would keep all back for ever.
+Findings something_is_applied(const Hooked& c, const History& h) {
+  if (!is_wide(c)) return {};
+  return of_each_step(c, [&](int step, size_t p) -> Findings {
+    if (c.hook.use_error_feedback && !is_known_before(c, step)) return {};
+    const auto s = step_of(c, h, step, step, p);
+    if (s.applied.any().item<bool>() || !s.wanted.any().item<bool>()) return {};
+    return {{"PowerSGD must apply a part of what there is", "all_zero",
+             "step " + std::to_string(step) + ", " + name_of(p),
+             name_of(p) + ": it applies zeros where the gradients have other numbers"}};
+  });
+}
+
 bool keeps_back(const Hooked& c, const History& h, int step, size_t p) {
   size_t first = 0;
   while (!has_input(c, step, static_cast<int>(first))) ++first;
@@ -128,6 +141,10 @@ Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
   if (!is_wide(c)) return {};
   return of_each_step(c, [&](int step, size_t p) {
     const auto matrix = applied(c, h, step, p);
+    if (!matrix.isfinite().all().item<bool>())  // no singular values either
+      return Findings{{"What PowerSGD applies of finite gradients must be finite", "not_finite",
+                       "step " + std::to_string(step) + ", " + name_of(p),
+                       name_of(p) + ": it applies numbers that are not finite"}};
     const auto rest = at::linalg_svdvals(matrix).slice(0, c.hook.matrix_rank);
     const auto rank = static_cast<double>(c.hook.matrix_rank);
     const double bound = 8 * (rank + 1) * (rank + 1) * roundoff(c) * matrix.norm().item<double>();
@@ -212,7 +229,7 @@ Findings it_counts_what_it_sends(const Hooked& c, const History& h) {
     after +=
         approximates(c, p) ? (rows + columns) * std::min({c.hook.matrix_rank, rows, columns}) : all;
   }
-  const auto steps = std::max<int64_t>(c.steps - c.hook.start, 0);
+  const auto steps = std::max<int64_t>(c.steps - c.hook.start, 0) + (has_first_pass(c) ? 1 : 0);
   const auto row = h.row({c.steps, kCounted}, kSent);
   if (row.by_rank.front().bytes.empty()) return {};  // a subject that does not say
   return equal("PowerSGD must count the elements that it had, and those that it sent instead",
@@ -267,7 +284,8 @@ Scenario power_sgd_conserves() {
           "rank that was asked for, and loses nothing: what it leaves out comes later.",
       .exactness = "within rounding",
       .source = "Vogels et al. 2019; ddp_comm_hooks.powerSGD_hook; docs/semantics.md 2.9",
-      .not_covered = "how fast a training converges, gradients that are not finite",
+      .not_covered =
+          "how fast a training converges, what it applies of gradients that are not finite",
       .usual_mistake = "approximating each rank's gradients before they are averaged.",
       .tags = {"hooks", "gradients"},
       .must_catch = {"hook_leaves_gradients_behind", "power_sgd_begins_cold",
@@ -286,9 +304,9 @@ Scenario power_sgd_conserves() {
       .precondition = why_no_reference,
       .program = program,
       .checks = {ranks_hold_the_same_bits, it_begins_as_asked, the_others_are_averages,
-                 nothing_is_lost, what_is_applied_is_a_projection, its_rank_is_as_asked,
-                 it_finds_the_best, another_seed_draws_other_numbers, a_loaded_hook_continues,
-                 it_counts_what_it_sends, the_log_names_the_hook},
+                 nothing_is_lost, what_is_applied_is_a_projection, something_is_applied,
+                 its_rank_is_as_asked, it_finds_the_best, another_seed_draws_other_numbers,
+                 a_loaded_hook_continues, it_counts_what_it_sends, the_log_names_the_hook},
       .labels =
           {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
            {"an approximated gradient", 0.45, has_approximated},
@@ -326,6 +344,7 @@ Scenario power_sgd_conserves() {
                   return steps_of(c) > c.hook.start;
               return false;
             }},
+           {"a pass of zeros or infinities before the first", 0.05, has_first_pass},
            {"two random seeds", 0.1,
             [](const Hooked& c) { return has_another_seed(c) && has_approximated(c); }},
            {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},

@@ -8,6 +8,8 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 namespace lockstep::scenarios::hooks {
 
 namespace {
@@ -59,6 +61,7 @@ class Training {
       for (int step = 0; step < c_.steps; ++step)
         if (has_input(c_, step, here_.rank())) train(step);
     };
+    if (has_first_pass(c_)) pass_before_the_first();
     if (which_ == Which::another_seed) return train_once();
     if (which_ == Which::never_loaded) return steps();
     here_.enter(0, kWrapped);
@@ -73,6 +76,16 @@ class Training {
   }
 
  private:
+  void pass_before_the_first() {
+    if (!replica_->sent())
+      throw Unsupported(
+          "this subject's PowerSGD keeps what is not finite, and begins with no zeros");
+    here_.enter(0, "pass before the first");
+    const double each = c_.first_pass == FirstPass::zeros ? 0 : HUGE_VAL;
+    model_->zero_grad();
+    replica_->backward(replica_->forward(torch::full({elements_of(c_)}, each, dtype_of(c_))));
+  }
+
   void train_once() {
     for (int step = 0; step < c_.hook.start; ++step) pass(step);
     train(static_cast<int>(c_.hook.start), c_.steps);

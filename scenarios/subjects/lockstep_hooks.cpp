@@ -8,25 +8,38 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 namespace lockstep {
 
 namespace {
 
-// Sums in the order of the ranks, in memory of its own.
+// Sums in the order of the ranks, in memory of its own, behind two numbers that are not the
+// bucket's. A bucket must say that it is the first of its pass, of which some may be left out.
 class Gathered : public CommunicationHook {
  public:
   std::string description() const override { return "gathered"; }
   HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
-    const auto scaled = bucket.buffer() / collectives.divisor();
+    TORCH_CHECK(bucket.is_first() || bucket.index() > last_, "bucket ", bucket.index(),
+                " is the first of its pass, and does not say so");
+    last_ = bucket.is_last() ? std::numeric_limits<std::size_t>::max() : bucket.index();
+    const auto scaled =
+        at::cat({at::ones({2}, bucket.buffer().options()), bucket.buffer() / collectives.divisor()})
+            .slice(0, 2);
     bucket.set_buffer(scaled);
+    const auto& first = bucket.gradients().front();
+    TORCH_CHECK(first.numel() == 0 || first.const_data_ptr() == scaled.const_data_ptr(),
+                "a gradient of bucket ", bucket.index(), " is no part of the buffer that was set");
     return HookResult([parts = collectives.all_gather(bucket.buffer())]() mutable {
       at::Tensor sum;
       for (const auto& part : parts.wait_for_parts()) sum = sum.defined() ? sum + part : part;
       return sum;
     });
   }
+
+ private:
+  std::size_t last_ = std::numeric_limits<std::size_t>::max();  // the bucket before
 };
 
 class OwnWork : public CommunicationHook {
