@@ -22,12 +22,20 @@ double unit(const Averaged& c) {
   return std::pow(static_cast<double>(c.world.size), c.steps + 1);
 }
 
+// An even number of elements as a matrix of two columns, which lies in memory by columns; a
+// multiple of three as complex numbers, whose imaginary parts are zeros.
+at::Tensor given_form(const at::Tensor& row) {
+  const auto form = row.numel() % 2 == 0 ? row.view({-1, 2}).t().contiguous().t() : row;
+  return row.numel() % 3 == 0 ? form.to(at::toComplexType(row.scalar_type())) : form;
+}
+
 // forward takes the gradients of all parameters, one after the other.
 class Prescribed : public Model {
  public:
   Prescribed(const Averaged& c, int rank) : case_(c) {
     for (size_t p = 0; p < parameter_count(c); ++p)
-      weights_.push_back(register_parameter(name_of(p), start_of(c, rank, p).to(dtype_of(c, p))));
+      weights_.push_back(
+          register_parameter(name_of(p), given_form(start_of(c, rank, p).to(dtype_of(c, p)))));
   }
 
   void enter(int step) { step_ = step; }
@@ -36,10 +44,12 @@ class Prescribed : public Model {
     at::Tensor loss;
     int64_t offset = 0;
     for (size_t p = 0; p < weights_.size(); ++p) {
-      const auto gradient = input.narrow(0, offset, weights_[p].numel()).to(weights_[p].dtype());
+      const auto gradient = input.narrow(0, offset, weights_[p].numel())
+                                .view(weights_[p].sizes())
+                                .to(weights_[p].dtype());
       offset += weights_[p].numel();
       if (!has_gradient(case_, step_, p)) continue;
-      const auto term = (weights_[p] * gradient).sum().to(at::kDouble);
+      const auto term = at::real(weights_[p] * gradient).sum().to(at::kDouble);
       loss = loss.defined() ? loss + term : term;
     }
     return loss;
@@ -59,6 +69,7 @@ struct Training {
     if (averages_gradients(c)) {
       WrapOptions options{.bucket_cap_bytes = c.bucket_cap_bytes,
                           .find_unused_parameters = c.lacking > 0,
+                          .skip_all_reduce_unused_params = c.lacking == 2,
                           .init_sync = false};
       options.local_sgd = LocalSgdOptions{
           .start = c.start, .subgroup_size = subgroup_size(c), .passes_before = step};
@@ -170,7 +181,7 @@ void program(const Averaged& c, RankContext& here) {
     training->optimizer->step();
     here.enter(step, "after step");
     for (const auto& parameter : model->named_parameters())
-      here.record(parameter.key(), parameter.value().detach());
+      here.record(parameter.key(), at::real(parameter.value().detach()).reshape({-1}));
   }
 }
 

@@ -26,7 +26,7 @@ namespace {
 using namespace averaging;
 
 constexpr const char *kReceived = "state received", *kGroupAdded = "group added",
-                     *kWholeState = "whole state";
+                     *kLoaded = "loaded", *kWholeState = "whole state";
 
 // LibTorch's archives hold addresses, so their sizes differ from run to run; what is sent is of one
 // size.
@@ -91,6 +91,7 @@ void step_before_load(const Tensors& parameters, ShardedOptimizer& optimizer) {
     each.mutable_grad() = at::ones_like(each.detach());
   }
   optimizer.step();
+  optimizer.save(0);  // which the load brings to an end
   for (size_t p = 0; p < parameters.size(); ++p) {
     parameters[p].detach().copy_(values[p]);
     parameters[p].mutable_grad() = gradients[p];
@@ -135,6 +136,8 @@ void program(const Divided& c, RankContext& here) {
         if (c.has_trained) step_before_load(divided, *of_ranks);
         of_ranks->load(saved);
       }
+      here.enter(step, kLoaded);
+      here.record(kWholeState, has_whole_state(of_ranks.get()));
     }
     if (has_late_group(c) && step == c.late_group) {
       of_one->add_param_group(group_of_parameters(c, whole, group_count(c) - 1));
@@ -216,8 +219,8 @@ Findings a_change_ends_the_whole_state(const Divided& c, const History& h) {
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
       if (as_integers(row.by_rank[rank]) != std::vector<int64_t>{0})
         return {
-            {"A rank must not give out the state of all ranks as it was before a step or a "
-             "further group",
+            {"A rank must not give out the state of all ranks as it was before a step, a "
+             "load or a further group",
              "outdated_state_given_out", "step " + std::to_string(at.step),
              "rank " + std::to_string(rank) +
                  " gives out the state of all ranks as it was "
@@ -227,6 +230,8 @@ Findings a_change_ends_the_whole_state(const Divided& c, const History& h) {
   };
   for (int step = 0; step < c.steps; ++step)
     if (auto broken = gives_out({step, "after step"}, "the update"); !broken.empty()) return broken;
+  if (resumes(c))
+    if (auto broken = gives_out({c.resume, kLoaded}, "the load"); !broken.empty()) return broken;
   if (!has_late_group(c)) return {};
   auto broken = gives_out({c.late_group, kReceived}, "another rank received it");
   broken += gives_out({c.late_group, kGroupAdded}, "a further param group came");
