@@ -43,6 +43,7 @@ class Counting : public Model {
   Counting(RankContext& here) : here_(here) {
     weight_ = register_parameter("weight", torch::ones({1}, at::kDouble));
     mean_ = register_buffer("mean", torch::full({2, 3}, kStart, at::kDouble).t());  // by columns
+    register_buffer("empty", torch::empty({0}, at::kDouble));
     scalar_ = register_buffer("scalar", torch::full({}, kStart, at::kDouble));
     count_ = register_buffer("count", torch::zeros({1}, at::kLong));
   }

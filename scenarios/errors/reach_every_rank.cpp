@@ -60,6 +60,13 @@ std::vector<Erring> every_small_one() {
                    .sizes = {1, 2, 1},
                    .buffer = kind == buffer_converted,
                    .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
+  // The last bucket, which says the number of the step, is that of sparse gradients.
+  all.push_back({.world = {.size = 2},
+                 .steps = 4,
+                 .mistake = {.kind = forward_twice, .step = 2, .ranks = {1}},
+                 .sizes = {2, 3},
+                 .embedding = true,
+                 .options = {.bucket_cap_bytes = 1}});
   add_with_something_before(all);
   return all;
 }

@@ -137,7 +137,8 @@ void program(const Joined& c, RankContext& here) {
   const auto model = std::make_shared<Linear>(c);
   const auto replica = wrap(here, model,
                             {.bucket_cap_bytes = c.bucket_cap_bytes,
-                             .gradient_as_bucket_view = c.gradient_as_bucket_view});
+                             .gradient_as_bucket_view = c.gradient_as_bucket_view,
+                             .further = {.check_replicas_every = c.optimizers > 1 ? 1 : 0}});
   std::vector<std::unique_ptr<ShardedOptimizer>> optimizers;
   std::vector<ShardedOptimizer*> joinables;
   const auto make = [&](const ParamGroups& all) { return averaging::made(c.optimizer, all); };

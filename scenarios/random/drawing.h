@@ -31,8 +31,8 @@ struct Drawing {
   auto operator<=>(const Drawing&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
-                      field("length", &Drawing::length, between(1, 10'000)),
-                      field("split", &Drawing::split, between(0, 7)),
+                      field("length", &Drawing::length, between(0, 10'000)),
+                      field("split", &Drawing::split, between(0, 8)),
                       field("seed", &Drawing::seed, {}, Cost::numbers)};
   }
 };

@@ -183,11 +183,13 @@ std::vector<Drawing> every_small_one() {
   for (const auto act : {Act::wrap, Act::step, Act::local, Act::mask, Act::epoch, Act::split,
                          Act::sum, Act::check, Act::save})
     all.push_back({.world = {.size = 2}, .acts = {act}, .length = 5, .seed = 1});
-  all.push_back({.world = {.size = 2}, .acts = {Act::save, Act::load}, .length = 5, .seed = 1});
+  for (const int length : {0, 5})
+    all.push_back(
+        {.world = {.size = 2}, .acts = {Act::save, Act::load}, .length = length, .seed = 1});
   for (size_t split = 1; split < kSplits.size(); ++split)
     all.push_back({.world = {.size = 2},
                    .acts = {Act::split},
-                   .length = 5,
+                   .length = split + 1 < kSplits.size() ? 5 : 100,
                    .split = static_cast<int>(split),
                    .seed = 1});
   return all;

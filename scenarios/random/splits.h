@@ -18,15 +18,17 @@ namespace lockstep::scenarios::random {
 inline const std::vector<int64_t> kRefused{-1};
 
 // Shares of the parts of a dataset, of sum 1 and none below 0, or whole lengths, whose sum is the
-// dataset's; others are refused.
-inline const std::array<std::vector<double>, 8> kSplits{{{0.5, 0.5},
+// dataset's; others are refused. Of 100 samples
+// the last ones' second part is 28, and 29 where the product is rounded to a float.
+inline const std::array<std::vector<double>, 9> kSplits{{{0.5, 0.5},
                                                          {0.25, 0.25, 0.25, 0.25},
                                                          {0.125, 0.625, 0.25},
                                                          {0.5, 0.4375},
                                                          {0.5, 0.515625},
                                                          {0.0, 1.0},
                                                          {2.0, 1.0},
-                                                         {1.5, -0.5}}};
+                                                         {1.5, -0.5},
+                                                         {0.7, 0.29, 0.01}}};
 
 // Each part has its share, rounded down; what is left is given out one by one, from the first part
 // on.

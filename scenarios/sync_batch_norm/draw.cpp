@@ -58,6 +58,7 @@ std::vector<Layer> every_large_one() {
     all.push_back({.world = {.size = 2},
                    .norm = {.channels = channels},
                    .samples = {3, 2},
+                   .dtype = channels == 512 ? Dtype::float32 : Dtype::float64,
                    .values = Values::real,
                    .seed = 8});
   for (const int world : {1, 3})
