@@ -70,7 +70,7 @@ if(LOCKSTEP_HARNESS)
   # Those that subject.h and rank_context.h include, and no others.
   foreach(header harness/worlds/subject.h harness/worlds/options.h harness/worlds/optimizers.h
                  harness/worlds/checkpoints.h harness/worlds/collectives.h harness/rank/rank_context.h harness/history/history.h
-                 harness/base/case.h harness/base/fields.h harness/base/fields_inl.h harness/base/fields_type.h
+                 harness/base/case.h harness/base/fields.h harness/base/fields_inl.h
                  harness/base/characters.h
                  harness/base/json.h harness/base/words.h)
     get_filename_component(folder "${header}" DIRECTORY)

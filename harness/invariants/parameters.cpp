@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace lockstep::recorded {
@@ -36,7 +37,7 @@ class Replicas {
         is_frozen_(role == "frozen"),
         what_(is_frozen_ ? "frozen parameters of " : "parameters of "),
         updates_centrally_(updates_centrally(run)),
-        rows_(without_unknown_order(rows_of(run, role))),
+        rows_(without_unknown_order(run, rows_of(run, role))),
         averaged_(averaged_between_updates(run)),
         lost_(run) {}
 
@@ -51,9 +52,7 @@ class Replicas {
     return judgement;
   }
 
-  bool any_divided() const {
-    return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.is_divided(); });
-  }
+  bool any_divided() const { return std::ranges::any_of(rows_, &Row::is_divided); }
   bool none_compared() const { return compared_ == 0; }
 
  private:
@@ -99,6 +98,10 @@ class Replicas {
     if (averaged_.contains(row.of) && is_averaged_soon(rows_, at) && averaged_in_groups(run_, row))
       return;
     if (changes_itself(at, judgement) || is_of_one_rank_at_the_end(at)) return;
+    if (auto own = each_ranks_own(row, last)) {
+      if (began_unlike_.insert(row.of).second) judgement.remarks.push_back(std::move(*own));
+      return;
+    }
     if (row.at.phase == "forward" && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
@@ -120,8 +123,7 @@ class Replicas {
                          "alike, load it on all ranks, or broadcast it"));
         return;
       }
-      const bool begins = is_first(at) && !is_last(at);
-      if (begins || began_unlike_.contains(row.of)) {
+      if ((is_first(at) && !is_last(at)) || began_unlike_.contains(row.of)) {
         if (began_unlike_.insert(row.of).second)
           judgement.remarks.push_back(
               remark("began_unlike", row,
@@ -149,13 +151,20 @@ class Replicas {
   bool changes_itself(size_t at, Judgement& judgement) {
     const auto& row = rows_[at];
     if (row.of != kNoOptimizer) return false;
-    const bool is_put_right = is_the_same_later(rows_, at);
+    const bool is_put_right = is_the_same_later(rows_, at) || end_alike_by_hand(run_);
     if (is_put_right && put_right_.insert(row.of).second)
       judgement.remarks.push_back(
           remark("averaged_between_updates", row,
                  " differ between the ranks after updates of the program, and are the same later, "
                  "as in local SGD: not compared in between"));
     return is_put_right;
+  }
+
+  // A remark of parameters beside a model that each rank has of its own.
+  std::optional<Finding> each_ranks_own(const Row& row, const std::vector<const Digests*>& last) {
+    if (is_frozen_) return parts_that_the_wrapper_ignores(run_, row);
+    const auto all = are_by_hand_beside(row, rows_) ? filled(row, last) : std::nullopt;
+    return all && all->is_whole() ? began_unlike(run_, *all) : std::nullopt;
   }
 
   // True if ranks alone changed parameters behind the last update, to save or export them say.
@@ -185,14 +194,10 @@ class Replicas {
     return {};
   }
 
-  bool is_last(size_t at) const {
-    return std::none_of(rows_.begin() + static_cast<std::ptrdiff_t>(at) + 1, rows_.end(),
-                        [&](const Row& row) { return row.of == rows_[at].of; });
-  }
-
-  bool is_first(size_t at) const {
-    return std::none_of(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(at),
-                        [&](const Row& row) { return row.of == rows_[at].of; });
+  bool is_last(size_t at) const { return is_none_of_it(std::span(rows_).subspan(at + 1), at); }
+  bool is_first(size_t at) const { return is_none_of_it(std::span(rows_).first(at), at); }
+  bool is_none_of_it(std::span<const Row> rows, size_t at) const {
+    return std::ranges::none_of(rows, [&](const Row& row) { return row.of == rows_[at].of; });
   }
 
   std::optional<Finding> difference_in_forward(const Row& row, std::vector<const Digests*> before,

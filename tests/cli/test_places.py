@@ -103,7 +103,7 @@ class OnGithub(ProgramCase):
             run["results"][0]["findings"][0]["rule"] = planted("x")
 
         def in_reason(run):
-            run["results"][0]["refused"] = {planted("x"): 0}
+            run["results"][0]["groups"][0]["reason"] = planted("x")
 
         def in_setting(run):
             run["jobs"][0]["tier"] = run["results"][0]["tier"] = "cold\r::error::planted"

@@ -33,6 +33,7 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
+    "harness/base/fields_inl.h": "a type's description and the templates that make it, neither of which is of use without the other",
     "harness/cases/judge.cpp": "every kind of verdict, in its order of precedence",
     "scenarios/hooks/power_sgd_conserves.cpp": "one claim, whose ten checks read beside each other",
     "scenarios/averaging/sharded_optimizer_is_the_whole.cpp": "a divided optimizer and a whole one side by side, and the checks of both",

@@ -123,6 +123,10 @@ bool exchanges_parameters(const Rank& rank) {
 
 }  // namespace
 
+bool computes_through_collectives(const RecordedRun& run) {
+  return holds_of_all(run, [](const Rank& rank) { return steps_through_collectives(rank) > 0; });
+}
+
 bool trains_in_parts(const RecordedRun& run) {
   constexpr size_t kStepsLeast = 2;
   return holds_of_all(run,

@@ -16,4 +16,7 @@ const char* not_data_parallel(const RecordedRun& run);
 // True in the second case: the ranks then take the same batches.
 bool trains_in_parts(const RecordedRun& run);
 
+// True if the loss of each rank passes through a collective in some forward.
+bool computes_through_collectives(const RecordedRun& run);
+
 }  // namespace lockstep::recorded

@@ -3,35 +3,102 @@
 #include "harness/invariants/local_updates.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace lockstep::recorded {
 
 namespace {
 
-std::multiset<uint64_t> bits_of(const Digests& digests) {
-  std::multiset<uint64_t> bits;
-  for (const auto& value : digests.values) bits.insert(value.bits);
-  return bits;
+std::vector<std::vector<int64_t>> shapes_of(const Digests& digests) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const auto& tensor : digests.list->tensors) shapes.push_back(tensor.shape);
+  return shapes;
 }
 
-// True if all ranks end with the same tensors, and in other orders.
-bool order_is_unknown(const std::vector<Row>& rows) {
+// True if two ranks have a tensor at other places of their lists, or lists of other shapes.
+bool are_in_other_orders(const Digests& one, const Digests& other) {
+  if (shapes_of(one) != shapes_of(other)) return true;
+  std::multiset<uint64_t> left;  // bits that the other rank has not at the same place
+  for (size_t i = 0; i < one.values.size(); ++i)
+    if (one.values[i].bits != other.values[i].bits) left.insert(one.values[i].bits);
+  return std::any_of(other.values.begin(), other.values.end(), [&](const auto& value) {
+    const auto i = static_cast<size_t>(&value - other.values.data());
+    return value.bits != one.values[i].bits && left.contains(value.bits);
+  });
+}
+
+// The bits that each rank found such parameters with, by name.
+using Begun = std::map<std::string, std::vector<uint64_t>>;
+
+Begun begun_in(const RecordedRun& run, bool only_later) {
+  Begun begun;
+  for (const auto& rank : run.ranks) {
+    std::optional<int> first;
+    for (const auto& record : rank.records)
+      if (const auto* is = digests_in(record, "begun"); is && is->list->of == kNoOptimizer) {
+        if (!first) first = record.at.step;
+        for (size_t i = 0; i < is->values.size() && (!only_later || record.at.step > *first); ++i)
+          begun[is->list->tensors[i].name].push_back(is->values[i].bits);
+      }
+  }
+  return begun;
+}
+
+bool are_alike(const std::vector<uint64_t>& bits, const RecordedRun& run) {
+  return bits.size() == run.ranks.size() &&
+         std::ranges::all_of(bits, [&](uint64_t each) { return each == bits.front(); });
+}
+
+// True if the ranks end with the same tensors in other orders, or have reached others.
+bool order_is_unknown(const RecordedRun& run, const std::vector<Row>& rows) {
+  const bool is_alone =
+      std::ranges::all_of(rows, [](const Row& row) { return row.of == kNoOptimizer; });
+  for (const auto& [name, bits] : begun_in(run, /*only_later=*/true))
+    if (is_alone && !are_alike(bits, run)) return true;
   const auto last = std::find_if(rows.rbegin(), rows.rend(), [](const Row& row) {
     return row.of == kNoOptimizer && row.is_whole();
   });
   if (last == rows.rend() || all_hold_the_same(last->by_rank)) return false;
-  const auto first = bits_of(*last->by_rank.front());
-  return std::all_of(last->by_rank.begin(), last->by_rank.end(),
-                     [&](const Digests* is) { return bits_of(*is) == first; });
+  return std::any_of(last->by_rank.begin(), last->by_rank.end(), [&](const Digests* is) {
+    return are_in_other_orders(*last->by_rank.front(), *is);
+  });
 }
 
 }  // namespace
 
-std::vector<Row> without_unknown_order(std::vector<Row> rows) {
-  if (order_is_unknown(rows))
+std::vector<Row> without_unknown_order(const RecordedRun& run, std::vector<Row> rows) {
+  if (order_is_unknown(run, rows))
     std::erase_if(rows, [](const Row& row) { return row.of == kNoOptimizer; });
   return rows;
+}
+
+bool are_by_hand_beside(const Row& row, const std::vector<Row>& rows) {
+  return row.of == kNoOptimizer &&
+         std::ranges::any_of(rows, [](const Row& is) { return is.of != kNoOptimizer; });
+}
+
+bool end_alike_by_hand(const RecordedRun& run) {
+  const auto rows = rows_of(run, "ended");
+  return std::ranges::any_of(rows, [](const Row& row) {
+    return row.of == kNoOptimizer && row.is_whole() && !difference_in(row, "");
+  });
+}
+
+std::optional<Finding> began_unlike(const RecordedRun& run, const Row& row) {
+  auto begun = begun_in(run, /*only_later=*/false);
+  for (size_t i = 0; i < row.by_rank.front()->values.size(); ++i) {
+    const auto differs = [&](const Digests* is) {
+      return is->values[i].bits != row.by_rank.front()->values[i].bits;
+    };
+    const bool is_alike = are_alike(begun[row.by_rank.front()->list->tensors[i].name], run);
+    if (is_alike && std::any_of(row.by_rank.begin(), row.by_rank.end(), differs)) return {};
+  }
+  return Finding{
+      "", "made_on_each_rank", place_of(row),
+      "parameters that the program changes itself began unlike on the ranks, as codes of each "
+      "rank's samples do: not compared. Where they are part of the model, seed them alike, or "
+      "broadcast them, and average their gradients"};
 }
 
 bool updates_by_itself(const RecordedRun& run) {
@@ -40,7 +107,7 @@ bool updates_by_itself(const RecordedRun& run) {
 }
 
 std::string why_not_by_hand(const RecordedRun& run) {
-  if (order_is_unknown(rows_of(run, "parameters")))
+  if (order_is_unknown(run, rows_of(run, "parameters")))
     return "the program changes parameters itself, and the ranks' backwards reach them in other "
            "orders: which is which on another rank is not known";
   for (const auto& rank : run.ranks)

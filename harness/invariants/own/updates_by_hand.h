@@ -14,7 +14,16 @@ inline constexpr std::string_view kNoOptimizer = "no optimizer";
 
 // The rows but for those of parameters that a program changes itself, if the ranks reached them in
 // other orders: which is which on another rank is not known then.
-std::vector<Row> without_unknown_order(std::vector<Row> rows);
+std::vector<Row> without_unknown_order(const RecordedRun& run, std::vector<Row> rows);
+
+// True of a row of such parameters, beside those of an optimizer in other ones.
+bool are_by_hand_beside(const Row& row, const std::vector<Row>& rows);
+
+// True if the ranks end with the same of such parameters, beside those of an optimizer.
+bool end_alike_by_hand(const RecordedRun& run);
+
+// A remark of a row of such parameters if the ranks began unlike with all in which they differ.
+std::optional<Finding> began_unlike(const RecordedRun& run, const Row& row);
 
 // True if a rank recorded parameters that changed by no update.
 bool updates_by_itself(const RecordedRun& run);

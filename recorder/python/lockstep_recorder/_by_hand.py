@@ -74,8 +74,10 @@ class ByHand:
         wrappers = {model.wrapped_by for model in training.live_models()}
         if training.sharded or wrappers - {"DistributedDataParallel", "watched"}:  # Gathered parameters are freed behind a backward.
             return
-        is_alone = not wrappers and not training.updates and not self.given
-        if is_alone or self.record.step < STEPS_MOST or self.count > len(self.parameters):  # Some are made anew.
+        is_alone, step = not wrappers and not training.updates and not self.given, self.record.step
+        is_due = step < STEPS_MOST or step & (step - 1) == 0  # Later seldom: a head may come into use.
+        is_new = self.count > len(self.parameters) or any(not each.lasts for each in self.parameters.values())
+        if is_alone or is_due or is_new:
             self.look(losses)
         if is_alone or self.looked_at != self.record.step:  # What is trained within a step, for a task say, is each rank's own.
             self.look_at_parameters(is_alone)
@@ -85,14 +87,19 @@ class ByHand:
     def look(self, losses):
         """Finds leaves that no optimizer and no wrapper has. Parameters among them have no names, but an order."""
         owners = self.record.training.owners()
-        leaves = [leaf for leaf in leaves_of_graphs(losses) if id(leaf) not in self.given and id(leaf) not in owners and not is_divided(leaf)]
-        known = {id(p): self.parameters[name] for name, p in self.named()}
+        leaves = [leaf for leaf in leaves_of_graphs(losses)
+                  if id(leaf) not in self.given and id(leaf) not in owners and not is_divided(leaf) and not leaf.is_meta]
+        known, begun = {id(p): self.parameters[name] for name, p in self.named()}, []
         for leaf in leaves:
             if id(leaf) in known:
                 known[id(leaf)].reach(self.record.step)
             elif isinstance(leaf, torch.nn.Parameter):
-                self.parameters["parameter %d" % self.count] = Found(leaf, self.record.step)
+                begun.append(("parameter %d" % self.count, leaf))
+                self.parameters[begun[-1][0]] = Found(leaf, self.record.step)
                 self.count += 1
+        if begun:
+            self.record.at("forward")
+            self.record.digests("no optimizer", "begun", begun)
         others = [leaf for leaf in leaves if not isinstance(leaf, torch.nn.Parameter)]
         before, self.others = self.others, [(weakref.ref(leaf), touch([("", leaf)])) for leaf in others]
         known = {id(leaf): seen for leaf, seen in ((reference(), seen) for reference, seen in before) if leaf is not None}
@@ -108,10 +115,11 @@ class ByHand:
         return live
 
     def moved(self):
-        """ids of those that have changed since they were found."""
-        return {id(p) for name, p in self.named() if self.parameters[name].look()}
+        """ids of those that have changed since they were found: in this step, or that are compared."""
+        found = [(id(p), self.parameters[name]) for name, p in self.named()]
+        return {key for key, each in found if each.look() and (each.lasts or each.step == self.record.step)}
 
-    def look_at_parameters(self, is_alone):
+    def look_at_parameters(self, is_alone, role="parameters"):
         """Records those that were there when it looked last, if any has changed."""
         before, self.before = self.before, {name: marked(p) for name, p in self.named()}
         self.looked_at = self.record.step
@@ -119,7 +127,7 @@ class ByHand:
         if any(is_other(p, before[name]) for name, p in known):
             self.record.at("forward")
             self.record.loaders.updates_since += 0 if self.record.training.updates else 1
-            self.record.digests("no optimizer", "parameters", known)
+            self.record.digests("no optimizer", role, known)
 
     def say_unclear(self, why):
         if not self.is_unclear:
@@ -155,11 +163,12 @@ class ByHand:
     def record_end(self):
         """Records parameters that the program has reduced behind the last update: no update and no backward finds them."""
         training = self.record.training
-        if any(True for _ in training.live_models()):
-            return
-        if not training.updates and not training.sharded:
-            self.look_at_parameters(True)
-        self.record_reduced()
+        wrappers = {model.wrapped_by for model in training.live_models()}
+        if not training.sharded and not wrappers - {"DistributedDataParallel", "watched"}:
+            is_alone = not wrappers and not training.updates
+            self.look_at_parameters(is_alone, "parameters" if is_alone else "ended")
+        if not wrappers:
+            self.record_reduced()
 
     def leave_group(self, *args, **kwargs):
         self.record_end()

@@ -77,7 +77,8 @@ class Model:
         return [name for name, was in self.at_wrapping.items() if was() is not now.get(name) and name not in self.ignored_names()]
 
     def frozen(self):
-        return [(name, p) for name, p in [*self.all_parameters(), *self.ignored()] if not p.requires_grad and not is_divided(p)]
+        every = [*self.all_parameters(), *self.ignored()]
+        return [(name, p) for name, p in every if not p.requires_grad and not is_divided(p) and not p.is_meta]
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)
@@ -199,10 +200,17 @@ def version_of(tensor):
         return None
 
 
+def in_memory_order(tensor):
+    """Its elements as they lie in memory, without a copy; nothing where they lie apart."""
+    axes = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    ordered = tensor if tensor.is_contiguous() else tensor.permute(axes)
+    return ordered.reshape(-1) if ordered.is_contiguous() else None
+
+
 def touch(named):
     """Some elements of each tensor: what writes to `p.grad.data`, or a collective, leaves versions as they are."""
-    flat = [plain_tensor(t).reshape(-1) for _, t in named if t is not None and t.layout == torch.strided and t.is_contiguous()]
-    tensors = [each[::max(1, each.numel() // 8)][:8] for each in flat]
+    flat = [in_memory_order(plain_tensor(t)) for _, t in named if t is not None and t.layout == torch.strided and not t.is_meta]
+    tensors = [each[::max(1, each.numel() // 8)][:8] for each in flat if each is not None]
     by_kind = {}
     for each in tensors:
         by_kind.setdefault((each.device, each.dtype), []).append(each)

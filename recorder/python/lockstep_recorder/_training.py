@@ -236,14 +236,14 @@ class Training(Passes):
         """The copies that nothing trains, where they may have changed. Which ones those are shows as optimizers and wrappers have theirs."""
         if not self.restored and not self.copies:
             return
-        trained = {id(each) for model in self.live_models() for each in torch.nn.Module.modules(model.module())}
+        moved, trained = self.record.by_hand.moved(), {id(each) for model in self.live_models() for each in torch.nn.Module.modules(model.module())}
         trained.update(id(field(average, "_modules")["module"]) for average in self.averages.live())
-        optimized = self.optimized | self.record.by_hand.moved()
 
         def named_in(module):
-            """Its parameters; none where it is trained, or an average that is recorded."""
+            """Its parameters, but for those that the program trains itself; none where it is trained, or an average that is recorded."""
             named = [] if module is None or id(module) in trained else list(torch.nn.Module.named_parameters(module))
-            return [] if any(id(p) in optimized or is_divided(p) for _, p in named) else [(clean(name), p) for name, p in named]
+            is_trained = any(id(p) in self.optimized or is_divided(p) for _, p in named)
+            return [(clean(name), p) for name, p in named if not is_trained and id(p) not in moved]
         known = {id(copy.module()) for copy in self.copies}
         restored = [(module, is_loaded) for module, is_loaded in ((reference(), is_loaded) for reference, is_loaded in self.restored.values())
                     if named_in(module) and (is_loaded or id(module) not in known)]

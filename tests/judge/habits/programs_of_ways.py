@@ -220,7 +220,58 @@ def evolve(rank, name):
         flat = flat - 0.1 * sum(loss * each for loss, each in zip(losses, noise))
 
 
-PROGRAMS = {reduce_by_hand: (*REDUCED, "largest"), cut_batches: ("cut_by_rank", "cut_alike"), accumulate: ("averaged_each_time", "summed_each_time"), keep_statistics: ("averaged_statistics", "own_statistics"), centre: ("shared_centre", "own_centre"),
+def subtract(module):
+    for p in module.parameters():
+        p.data -= 0.1 * p.grad
+        p.grad = None
+
+
+def learn_codes(rank, name):
+    """A code for each sample of a rank, which it learns beside the model; of noise of its own, or all from zero."""
+    model = DistributedDataParallel(layers())
+    optimizer = sgd(model)
+    codes = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(rank))
+    codes = nn.Parameter(codes if name == "own_codes" else torch.zeros_like(codes))
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(model(x + codes[:len(x)]), y).backward()
+        optimizer.step()
+        codes.data -= 0.1 * codes.grad
+        codes.grad = None
+
+
+def train_a_head(rank, name):
+    """A wrapped body, and a head that each rank trains by hand: it is averaged once, behind all, or never."""
+    body, head = DistributedDataParallel(nn.Linear(WIDTH, WIDTH)), nn.Linear(WIDTH, CLASSES)
+    optimizer = sgd(body)
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(head(body(x)), y).backward()
+        optimizer.step()
+        subtract(head)
+    for p in head.parameters() if name == "head_at_the_end" else ():
+        dist.all_reduce(p.data)
+        p.data /= dist.get_world_size()
+    dist.destroy_process_group()
+
+
+def follow_in_part(rank, name):
+    """A teacher, an average of weights, whose head alone the loss reaches; its body follows at a rate of the rank's own."""
+    model = DistributedDataParallel(layers())
+    teacher, optimizer = copy.deepcopy(model.module), sgd(model)
+    rate = 0.1 + 0.1 * rank if name == "own_rate" else 0.1
+    for x, y in batches():
+        optimizer.zero_grad()
+        with torch.no_grad():
+            seen = teacher[:-1](x)
+        (cross_entropy(model(x), y) + 0.1 * (teacher[-1](seen) - model(x)).pow(2).mean()).backward()
+        optimizer.step()
+        for mine, p in zip(teacher.parameters(), model.module.parameters()):
+            mine.data.lerp_(p.data, rate if mine is not teacher[-1].weight and mine is not teacher[-1].bias else 0.1)
+            mine.grad = None
+
+
+PROGRAMS = {learn_codes: ("own_codes", "codes_from_zero"), train_a_head: ("head_at_the_end", "head_alone"), follow_in_part: ("one_rate", "own_rate"), reduce_by_hand: (*REDUCED, "largest"), cut_batches: ("cut_by_rank", "cut_alike"), accumulate: ("averaged_each_time", "summed_each_time"), keep_statistics: ("averaged_statistics", "own_statistics"), centre: ("shared_centre", "own_centre"),
             evaluate: ("reduced", "shared_best", "own_best", "rank_0_alone", "reduced_by_none", "drops_the_last"),
             take_first_batches: ("first_of_each_order", "first_of_one_order"), smooth_labels: ("smooth", "smooth_on_one", "sum_on_one"),
             contrast: ("labels_with_offset", "labels_of_rank_0"), divide_layers: ("divided_by_hand",), pull_to_a_centre: ("elastic",), evolve: ("evolution",)}

@@ -12,9 +12,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("mean_of_gathered", "cut_by_rank", "averaged_each_time", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset")
+CLEAN = ("mean_of_gathered", "cut_by_rank", "averaged_each_time", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset", "one_rate")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
+    "own_codes": ("parameters.are_the_same", "made_on_each_rank"),
+    "head_at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
     "own_statistics": ("buffers.follow_rank_zero", "own_buffers"),
     "own_centre": ("buffers.follow_rank_zero", "own_buffers"),
     "reduced_by_none": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
@@ -26,6 +28,9 @@ CUSTOMS = {
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
+    "codes_from_zero": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "head_alone": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "own_rate": ("parameters.are_the_same", "no_two_ranks_agree"),
     "first_of_gathered": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
     "cut_alike": ("gradients.are_averages", "same_data", "all train on one batch"),
     "summed_each_time": ("gradients.are_averages", "sum_not_average"),
