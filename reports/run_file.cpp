@@ -78,7 +78,14 @@ void check_kind(const Result& result, const std::string& at) {
   const bool has_case = result.setting.tier != "recorded" && !only_misses_a_share;
   if (!holds && result.judged > 0 && !result.failure && has_case) wrong(at, "has no 'failure'");
   if (result.kind == Result::Kind::skip && result.refused.empty())
-    wrong(at + ".groups", "a result that is skipped has refused cases");
+    wrong(at, "a result that is skipped has refused cases, or a finding that says why");
+}
+
+// The reason why a result has no cases at all is that of its finding.
+void add_reason_without_cases(Result& result) {
+  const auto& findings = result.worst.findings;
+  if (result.kind == Result::Kind::skip && result.refused.empty() && !findings.empty())
+    result.refused[findings.front().diagnosis] = 0;
 }
 
 void check_others(const Result& result, const std::string& at) {
@@ -94,6 +101,7 @@ void check_others(const Result& result, const std::string& at) {
 void finish(Result& result, const Run& run, const std::string& at) {
   check_groups(result, run, at);
   count_groups(result);
+  add_reason_without_cases(result);
   if (result.failure) result.failure->c.scenario = result.scenario;
   for (auto& other : result.others) other.failure.c.scenario = result.scenario;
   check_kind(result, at);
