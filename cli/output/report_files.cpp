@@ -7,8 +7,8 @@
 #include "cli/print.h"
 #include "cli/usage.h"
 #include "reports/github.h"
-#include "reports/run_file.h"
 #include "reports/junit.h"
+#include "reports/run_file.h"
 #include "reports/terminal.h"
 
 #include <cerrno>

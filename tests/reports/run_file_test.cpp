@@ -215,16 +215,6 @@ TEST(RunFile, WhatDoesNotAgreeWithItselfIsRefused) {
             "run.json: run.results[0].verdict: is not one of a result that is 'fail'");
   EXPECT_EQ(with("/results/0/failure", good["results"][1]["failure"]),
             "run.json: run.results[0].failure: a result that holds has none");
-  auto without_reason = good;
-  without_reason["results"][7]["groups"] = Json::array();
-  const auto reason = good["results"][7]["findings"][0]["diagnosis"];
-  EXPECT_EQ(samples::read(without_reason).results[7].refused,
-            (std::map<std::string, int64_t>{{reason, 0}}))
-      << "as where a flag fixes a field that the scenario lacks";
-  without_reason["results"][7]["findings"] = Json::array();
-  EXPECT_EQ(refusal(without_reason),
-            "run.json: run.results[7]: a result that is skipped has refused cases, or a finding "
-            "that says why");
   EXPECT_EQ(with("/results/1/failure/case/world/size", 0).substr(0, 99),
             "run.json: run.results[1].failure.case: expected a case whose world has a size from 1 "
             "to 1024, found");

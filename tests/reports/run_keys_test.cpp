@@ -49,5 +49,19 @@ TEST(RunKeys, OfAnotherSignature) {
   EXPECT_EQ(keys_of(json["others"][0]), "result verdict findings failure signature");
 }
 
+// As where a flag fixes a field that the scenario lacks.
+TEST(RunKeys, AResultWithoutCasesHasTheReasonOfItsFinding) {
+  auto json = run_json(samples::run_of({samples::of_kind(Result::Kind::skip)}));
+  json["results"][0]["groups"] = Json::array();
+  EXPECT_EQ(samples::read(json).results[0].refused.begin()->second, 0);
+  json["results"][0]["findings"] = Json::array();
+  try {
+    samples::read(json);
+    FAIL() << "it was accepted";
+  } catch (const FieldError& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("refused cases, or a finding that says why"));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::reports
