@@ -12,8 +12,8 @@ namespace lockstep::cli {
 namespace {
 
 std::string without_marks(const std::string& markdown) {
-  const auto text = std::regex_replace(markdown, std::regex(R"(\[([^\]]*)\]\([^)]*\))"), "$1");
-  return std::regex_replace(text, std::regex("[`*]"), "");
+  static const std::regex link(R"(\[([^\]]*)\]\([^)]*\))"), mark("[`*]");
+  return std::regex_replace(std::regex_replace(markdown, link, "$1"), mark, "");
 }
 
 bool is_word(const std::string& one, const std::string& other) {
@@ -24,11 +24,11 @@ bool is_word(const std::string& one, const std::string& other) {
 
 // The rows of a page's tables of two columns.
 std::vector<Word> words_of(const std::string& page) {
+  const std::regex row_of_two(R"(\| (.+?) \| (.+) \|)");
   std::vector<Word> all;
   for (const auto& line : split(page, '\n')) {
     std::smatch row;
-    if (std::regex_match(line, row, std::regex(R"(\| (.+?) \| (.+) \|)")) && row[1] != "word" &&
-        row[1] != "pattern")
+    if (std::regex_match(line, row, row_of_two) && row[1] != "word" && row[1] != "pattern")
       all.push_back({without_marks(row[1]), without_marks(row[2])});
   }
   return all;

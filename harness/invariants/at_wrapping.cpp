@@ -1,6 +1,7 @@
 #include "harness/invariants/at_wrapping.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/own/updates_by_hand.h"
 #include "harness/verdict/trace.h"
@@ -38,7 +39,7 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
   return models;
 }
 
-// The names of the parameters that the program told wrappers to ignore.
+// The names of the parameters that wrappers ignore as the program wants.
 std::vector<std::string> ignored_in(const Rank& rank) {
   std::vector<std::string> names;
   for (const auto& record : rank.records) {
@@ -73,15 +74,8 @@ Details said_of_frozen(const RecordedRun& run, const Row& row) {
 std::optional<Finding> parts_that_the_wrapper_ignores(const RecordedRun& run, const Row& row) {
   if (!row.is_whole() || !computes_through_collectives(run)) return {};
   const auto ignored = ignored_in(run.ranks.front());
-  const auto& first = *row.by_rank.front();
-  for (size_t i = 0; i < first.values.size(); ++i) {
-    const bool differs =
-        std::any_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
-          return i >= is->values.size() || is->values[i].bits != first.values[i].bits;
-        });
-    if (differs && std::ranges::find(ignored, first.list->tensors[i].name) == ignored.end())
-      return {};
-  }
+  for (const auto& name : unlike_the_first(row))
+    if (std::ranges::find(ignored, name) == ignored.end()) return {};
   return Finding{"", "own_tensors", place_of(row),
                  "frozen parameters that the wrapper ignores differ between the ranks, whose "
                  "forwards exchange what they compute, as with parts of a table: not compared"};

@@ -10,11 +10,11 @@ namespace lockstep::recorded {
 // optimizer has. Empty where the wrapper knows all.
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row);
 
-// A remark of a row if the program told wrappers to ignore all tensors in which the ranks differ in
-// it, and forwards exchange what they compute: they are parts of a table, say.
+// A remark of a row if wrappers ignore all tensors in which the ranks differ in it, and forwards
+// exchange what they compute: they are parts of a table, say.
 std::optional<Finding> parts_that_the_wrapper_ignores(const RecordedRun& run, const Row& row);
 
-// A sentence that names the parameters that the program told wrappers to ignore; empty: none.
+// A sentence that names the parameters that wrappers ignore as the program wants; empty: none.
 Details ignored_by_the_wrapper(const Rank& rank);
 
 // A sentence that names the parameters that a model, or any where `model` is empty, has in place of

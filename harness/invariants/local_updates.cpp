@@ -107,13 +107,13 @@ bool is_the_same_later(const std::vector<Row>& rows, size_t at) {
 
 bool is_averaged_soon(const std::vector<Row>& rows, size_t at) {
   if (is_the_same_later(rows, at)) return true;
-  int last = 0, apart = 0;
+  int last = 0, most = 0;
   for (size_t other = 0; other < at; ++other) {
     if (!is_the_same(rows[other], rows[at].of)) continue;
-    apart = std::max(apart, rows[other].at.step - last);
+    most = std::max(most, rows[other].at.step - last);
     last = rows[other].at.step;
   }
-  return rows[at].at.step - last <= apart;
+  return rows[at].at.step - last <= most;
 }
 
 bool takes_own_gradients(const RecordedRun& run) {
@@ -151,6 +151,17 @@ size_t differing_in(const Row& row) {
       bits[is->list->tensors[tensor].name].insert(is->values[tensor].bits);
   return static_cast<size_t>(std::count_if(
       bits.begin(), bits.end(), [](const auto& each) { return each.second.size() > 1; }));
+}
+
+std::vector<std::string> unlike_the_first(const Row& row) {
+  std::vector<std::string> names;
+  const auto& first = *row.by_rank.front();
+  for (size_t i = 0; i < first.values.size(); ++i)
+    if (std::ranges::any_of(row.by_rank, [&](const Digests* is) {
+          return i >= is->values.size() || is->values[i].bits != first.values[i].bits;
+        }))
+      names.push_back(first.list->tensors[i].name);
+  return names;
 }
 
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {

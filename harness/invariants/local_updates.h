@@ -36,4 +36,8 @@ bool all_hold_the_same(const std::vector<const Digests*>& by_rank);
 // How many tensors are not the same on all ranks that recorded the row.
 size_t differing_in(const Row& row);
 
+// The names of the first rank's tensors in a whole row that another rank has other values of, or
+// has not.
+std::vector<std::string> unlike_the_first(const Row& row);
+
 }  // namespace lockstep::recorded

@@ -86,17 +86,6 @@ void program(const Evaluated& c, RankContext& here) {
   }
 }
 
-std::vector<int64_t> samples_of(const Evaluated& c, int round, int rank) {
-  return reference::rank_order({.length = c.length,
-                                .world_size = c.world.size,
-                                .shuffle = c.shuffle,
-                                .drop_last = c.drop_last,
-                                .pad = c.pad,
-                                .seed = static_cast<int64_t>(c.seed),
-                                .epoch = round},
-                               rank);
-}
-
 TensorValue totals_of(const Totals& totals) {
   return int64_values({totals.samples, totals.right});
 }

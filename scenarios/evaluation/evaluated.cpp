@@ -1,6 +1,7 @@
 #include "scenarios/evaluation/evaluated.h"
 
 #include "harness/base/values.h"
+#include "reference/sampling.h"
 
 #include <torch/torch.h>
 
@@ -57,6 +58,17 @@ Totals expected_of(const Evaluated& c, int round, const std::vector<int64_t>& sa
     out.right += output % kClasses == class_of(c, sample) ? 1 : 0;
   }
   return out;
+}
+
+std::vector<int64_t> samples_of(const Evaluated& c, int round, int rank) {
+  return reference::rank_order({.length = c.length,
+                                .world_size = c.world.size,
+                                .shuffle = c.shuffle,
+                                .drop_last = c.drop_last,
+                                .pad = c.pad,
+                                .seed = static_cast<int64_t>(c.seed),
+                                .epoch = round},
+                               rank);
 }
 
 int64_t input_of(const Evaluated& c, int64_t sample) {

@@ -41,6 +41,8 @@ int64_t gradient_of(const Evaluated& c, int round, int rank);
 // The weight of the model after the step of a round.
 int64_t weight_after(const Evaluated& c, int round);
 
+// The samples that a rank's sampler draws in a round.
+std::vector<int64_t> samples_of(const Evaluated& c, int round, int rank);
 int64_t input_of(const Evaluated& c, int64_t sample);
 
 // The samples of which the model's output, a whole number, is of the right class.

@@ -1,5 +1,4 @@
 #include "harness/base/text.h"
-#include "reference/sampling.h"
 #include "scenarios/evaluation/evaluated.h"
 #include "scenarios/standalone/family.h"
 
@@ -28,14 +27,7 @@ using scenarios::evaluation::Evaluated;
 
 // The inputs of a rank's samples, in batches.
 std::string batches_of(const Evaluated& c, int round, int rank) {
-  const auto samples = reference::rank_order({.length = c.length,
-                                              .world_size = c.world.size,
-                                              .shuffle = c.shuffle,
-                                              .drop_last = c.drop_last,
-                                              .pad = c.pad,
-                                              .seed = static_cast<int64_t>(c.seed),
-                                              .epoch = round},
-                                             rank);
+  const auto samples = samples_of(c, round, rank);
   const auto size = static_cast<size_t>(c.batch_size);
   std::vector<std::string> out;
   for (size_t at = 0; at < samples.size(); at += size) {

@@ -21,11 +21,9 @@ those that PAGE lists.
 import argparse
 import collections
 import json
-import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import tomllib
 
@@ -108,13 +106,7 @@ class Runner:
 
     def process(self, number, *command):
         """(exit code, or None where the time was over, and what it said)."""
-        environment = os.environ | {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANTS_REACHED": str(self.map)}
-        try:
-            done = subprocess.run([str(part) for part in command], env=environment, cwd=self.tree.folder, text=True,
-                                  errors="replace", timeout=self.limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            return done.returncode, done.stdout
-        except subprocess.TimeoutExpired:
-            return None, ""
+        return schemata.run_with(number, command, self.tree.folder, self.map, self.limit)
 
     def run(self, number, scenarios=()):
         """The same of a run of these scenarios, or of all, and its results."""
@@ -130,8 +122,7 @@ class Runner:
         """The numbers of the mutants that this reaches."""
         self.map.unlink(missing_ok=True)
         run()
-        ones = self.map.read_bytes() if self.map.exists() else b""
-        return {number for number, one in enumerate(ones) if one}
+        return schemata.numbers_in(self.map)
 
     def reached_by_scenarios(self):
         """{scenario: numbers}."""

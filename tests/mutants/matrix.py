@@ -6,10 +6,9 @@ TEST macro names: the instances of a TEST_P are one. What takes longer than LONG
 """
 
 import json
-import os
 import re
-import signal
-import subprocess
+
+import schemata
 
 LONGEST = 6.0  # seconds of one test
 STARTS = 10.0  # seconds beyond what the tests take, until a process counts as one that hangs
@@ -49,32 +48,23 @@ class Matrix:
 
     def __init__(self, folder, programs):
         self.folder, self.map = folder, folder / "build/reached-by-tests"
-        self.programs = {test: program for program in programs for test in listed(self.run(0, program, "*", None, True)[1])}
+        self.programs = {test: program for program in programs for test in listed(self.run(0, program, "*", None, "--gtest_list_tests")[1])}
         self.seconds, self.reached, self.caught = {}, {}, {test: set() for test in self.programs}
 
-    def run(self, number, program, tests, limit, lists=False):
-        """(whether it ended in time, what it said); nothing that it started outlives it."""
-        environment = os.environ | {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANTS_REACHED": str(self.map)}
-        process = subprocess.Popen([program, f"--gtest_filter={tests}", *(["--gtest_list_tests"] if lists else [])],
-                                   env=environment, cwd=self.folder, text=True, errors="replace", start_new_session=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        try:
-            return True, process.communicate(timeout=limit)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return False, process.communicate()[0]
+    def run(self, number, program, tests, limit, *options):
+        """(exit code, or None where the time was over, and what it said)."""
+        return schemata.run_with(number, (program, f"--gtest_filter={tests}", *options), self.folder, self.map, limit)
 
     def reach(self):
         """Runs each test by itself without a mutant. One that fails so, or takes too long, is not judged."""
         for test, program in self.programs.items():
             self.map.unlink(missing_ok=True)
-            is_in_time, said = self.run(-1, program, test, LONGEST)
+            code, said = self.run(-1, program, test, LONGEST)
             spent = re.search(r"ran\. \((\d+) ms total\)", said)
             failed, _, has_ended = read(said)
-            if is_in_time and has_ended and not failed:
-                ones = self.map.read_bytes() if self.map.exists() else b""
+            if code is not None and has_ended and not failed:
                 self.seconds[test] = int(spent[1]) / 1000
-                self.reached[test] = {number for number, one in enumerate(ones) if one}
+                self.reached[test] = schemata.numbers_in(self.map)
 
     def catch(self, number):
         """The tests that fail with a mutant, of those that reach it."""
@@ -83,7 +73,7 @@ class Matrix:
             left = [test for test, reached in self.reached.items() if number in reached and self.programs[test] == program]
             for _ in range(TRIES):
                 limit = STARTS + 3 * sum(self.seconds[test] for test in left)
-                is_in_time, said = self.run(number, program, ":".join(left), limit) if left else (True, "")
+                _, said = self.run(number, program, ":".join(left), limit) if left else (0, "")
                 failed, begun, _ = read(said)
                 found |= failed
                 left = [test for test in left if test not in begun]

@@ -4,7 +4,10 @@ A value becomes `is(7) ? (mistake) : (value)`, a statement is written once for e
 none is chosen, and the file that LOCKSTEP_MUTANTS_REACHED names gets a 1 at the number of each that was reached.
 """
 
+import os
 import re
+import signal
+import subprocess
 
 SWITCH = "tests/mutants/mutant_switch.h"
 HEAD = f'''#ifdef __clang__
@@ -64,6 +67,25 @@ class Rewritten:
         mutant = self.mutants[number]
         return (f"/*mutant {number}*/{self.text[site.begin:mutant.begin]}{mutant.replacement}"
                 f"{self.text[mutant.end:site.end]}/*mutant end*/")
+
+
+def run_with(number, command, folder, reached, limit):
+    """(exit code, or None where the time was over, and what it said) of a command with a mutant; nothing that it started outlives its limit."""
+    environment = os.environ | {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANTS_REACHED": str(reached)}
+    process = subprocess.Popen([str(part) for part in command], env=environment, cwd=folder, text=True, errors="replace",
+                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        said = process.communicate(timeout=limit)[0]
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+
+
+def numbers_in(reached):
+    """The mutants that a command has reached; `reached` is the file that it wrote."""
+    ones = reached.read_bytes() if reached.exists() else b""
+    return {number for number, one in enumerate(ones) if one}
 
 
 def numbers_at(text, line):

@@ -54,8 +54,9 @@ bool are_alike(const std::vector<uint64_t>& bits, const RecordedRun& run) {
 bool order_is_unknown(const RecordedRun& run, const std::vector<Row>& rows) {
   const bool is_alone =
       std::ranges::all_of(rows, [](const Row& row) { return row.of == kNoOptimizer; });
-  for (const auto& [name, bits] : begun_in(run, /*only_later=*/true))
-    if (is_alone && !are_alike(bits, run)) return true;
+  if (is_alone)
+    for (const auto& [name, bits] : begun_in(run, /*only_later=*/true))
+      if (!are_alike(bits, run)) return true;
   const auto last = std::find_if(rows.rbegin(), rows.rend(), [](const Row& row) {
     return row.of == kNoOptimizer && row.is_whole();
   });
@@ -87,13 +88,8 @@ bool end_alike_by_hand(const RecordedRun& run) {
 
 std::optional<Finding> began_unlike(const RecordedRun& run, const Row& row) {
   auto begun = begun_in(run, /*only_later=*/false);
-  for (size_t i = 0; i < row.by_rank.front()->values.size(); ++i) {
-    const auto differs = [&](const Digests* is) {
-      return is->values[i].bits != row.by_rank.front()->values[i].bits;
-    };
-    const bool is_alike = are_alike(begun[row.by_rank.front()->list->tensors[i].name], run);
-    if (is_alike && std::any_of(row.by_rank.begin(), row.by_rank.end(), differs)) return {};
-  }
+  for (const auto& name : unlike_the_first(row))
+    if (are_alike(begun[name], run)) return {};
   return Finding{
       "", "made_on_each_rank", place_of(row),
       "parameters that the program changes itself began unlike on the ranks, as codes of each "

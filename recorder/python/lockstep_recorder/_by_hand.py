@@ -70,9 +70,8 @@ class ByHand:
             self.given.update(id(p) for p in optimizer.param_groups[-1]["params"])
 
     def begin_backward(self, losses):
-        training = self.record.training
-        wrappers = {model.wrapped_by for model in training.live_models()}
-        if training.sharded or wrappers - {"DistributedDataParallel", "watched"}:  # Gathered parameters are freed behind a backward.
+        training, wrappers = self.record.training, self.wrappers()
+        if self.are_gathered(wrappers):
             return
         is_alone, step = not wrappers and not training.updates and not self.given, self.record.step
         is_due = step < STEPS_MOST or step & (step - 1) == 0  # Later seldom: a head may come into use.
@@ -83,6 +82,13 @@ class ByHand:
             self.look_at_parameters(is_alone)
         if training.updates and not wrappers and any(training.names.live()):
             self.record.digests("the program", "random", [("generator", torch.get_rng_state()), *other_generators()])
+
+    def wrappers(self):
+        return {model.wrapped_by for model in self.record.training.live_models()}
+
+    def are_gathered(self, wrappers):
+        """Whether a wrapper gathers parameters, and frees them behind a backward."""
+        return self.record.training.sharded or wrappers - {"DistributedDataParallel", "watched"}
 
     def look(self, losses):
         """Finds leaves that no optimizer and no wrapper has. Parameters among them have no names, but an order."""
@@ -104,7 +110,7 @@ class ByHand:
         before, self.others = self.others, [(weakref.ref(leaf), touch([("", leaf)])) for leaf in others]
         known = {id(leaf): seen for leaf, seen in ((reference(), seen) for reference, seen in before) if leaf is not None}
         if any(known.get(id(leaf), seen) != seen for leaf, (_, seen) in zip(others, self.others)):
-            self.say_unclear("no parameters")
+            self.say_unclear()
 
     def named(self):
         """The parameters that are found, but for those that an optimizer or a wrapper was given since then."""
@@ -121,18 +127,19 @@ class ByHand:
 
     def look_at_parameters(self, is_alone, role="parameters"):
         """Records those that were there when it looked last, if any has changed."""
-        before, self.before = self.before, {name: marked(p) for name, p in self.named()}
+        found = self.named()
+        before, self.before = self.before, {name: marked(p) for name, p in found}
         self.looked_at = self.record.step
-        known = [(name, p) for name, p in self.named() if name in before and (is_alone or self.parameters[name].lasts)]
+        known = [(name, p) for name, p in found if name in before and (is_alone or self.parameters[name].lasts)]
         if any(is_other(p, before[name]) for name, p in known):
             self.record.at("forward")
             self.record.loaders.updates_since += 0 if self.record.training.updates else 1
             self.record.digests("no optimizer", role, known)
 
-    def say_unclear(self, why):
+    def say_unclear(self):
         if not self.is_unclear:
             self.is_unclear = True
-            self.record.fact("changed by hand", why=why)
+            self.record.fact("changed by hand", why="no parameters")
 
     def reduce(self, op, elements):
         if op not in REDUCING:
@@ -162,10 +169,9 @@ class ByHand:
 
     def record_end(self):
         """Records parameters that the program has reduced behind the last update: no update and no backward finds them."""
-        training = self.record.training
-        wrappers = {model.wrapped_by for model in training.live_models()}
-        if not training.sharded and not wrappers - {"DistributedDataParallel", "watched"}:
-            is_alone = not wrappers and not training.updates
+        wrappers = self.wrappers()
+        if not self.are_gathered(wrappers):
+            is_alone = not wrappers and not self.record.training.updates
             self.look_at_parameters(is_alone, "parameters" if is_alone else "ended")
         if not wrappers:
             self.record_reduced()
