@@ -35,13 +35,13 @@ void align(Rank& rank, const std::vector<int>& steps) {
 
 }  // namespace
 
-std::optional<RecordedRun> with_central_updates_aligned(const RecordedRun& run) {
+std::optional<View> with_central_updates_aligned(const RecordedRun& run) {
   if (!updates_centrally(run)) return {};
-  RecordedRun aligned = run;
+  View aligned{run};
   std::vector<int> steps;
   for (const auto& rank : run.ranks)
     if (updates_of(rank) > 0) steps = steps_of_backwards(rank);
-  for (auto& rank : aligned.ranks)
+  for (auto& rank : aligned.run.ranks)
     if (updates_of(rank) == 0) align(rank, steps);
   return aligned;
 }

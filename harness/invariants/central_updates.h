@@ -1,7 +1,7 @@
 // Runs in which one rank alone updates, and sends what it updates to the others.
 #pragma once
 
-#include "harness/recorded/recorded_run.h"
+#include "harness/invariants/view.h"
 
 #include <optional>
 
@@ -10,6 +10,6 @@ namespace lockstep::recorded {
 // The run with the steps of the ranks that never update beside those of the one that does: each of
 // their backwards is in the step in which that one made the backward of the same number. Nothing
 // where the updates are not central.
-std::optional<RecordedRun> with_central_updates_aligned(const RecordedRun& run);
+std::optional<View> with_central_updates_aligned(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

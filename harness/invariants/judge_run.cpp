@@ -15,6 +15,7 @@
 #include "harness/verdict/trace.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace lockstep::recorded {
@@ -150,20 +151,37 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
   return result;
 }
 
+std::optional<View> with_joins(const RecordedRun& run) {
+  auto aligned = with_joins_aligned(run);
+  return aligned ? std::optional(View{std::move(*aligned)}) : std::nullopt;
+}
+
+// Each sees what those before it left. Its remarks are those of the invariant.
+struct Viewed {
+  std::string_view invariant;
+  std::optional<View> (*view)(const RecordedRun& run);
+};
+constexpr Viewed kViews[] = {
+    {"parameters.are_the_same", without_own_trainings},
+    {"run.has_one_length", with_joins},
+    {"run.has_one_length", with_rounds_aligned},
+    {"run.has_one_length", with_central_updates_aligned},
+    {"parameters.are_the_same", without_own_tensors},
+};
+
 }  // namespace
 
 Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances,
            const RecordedRun* before) {
   const auto begin = Clock::now();
-  auto aligned = without_own_trainings(as_recorded);
-  if (auto joined = with_joins_aligned(aligned ? *aligned : as_recorded))
-    aligned = std::move(joined);
-  if (auto rounds = with_rounds_aligned(aligned ? *aligned : as_recorded))
-    aligned = std::move(rounds);
-  if (auto central = with_central_updates_aligned(aligned ? *aligned : as_recorded))
-    aligned = std::move(central);
-  if (auto rest = without_own_tensors(aligned ? *aligned : as_recorded)) aligned = std::move(rest);
-  const auto& recorded = aligned ? *aligned : as_recorded;
+  std::optional<RecordedRun> compared;
+  std::map<std::string_view, Findings> remarks;
+  for (const auto& each : kViews)
+    if (auto view = each.view(compared ? *compared : as_recorded)) {
+      compared = std::move(view->run);
+      remarks[each.invariant] += std::move(view->remarks);
+    }
+  const auto& recorded = compared ? *compared : as_recorded;
   Run run;
   const auto setting = setting_of(recorded);
   run.settings = {setting};
@@ -173,6 +191,8 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   const auto add = [&](const Invariant& invariant, auto judge) {
     const auto began = Clock::now();
     all.push_back({invariant.name, invariant.rule, judge()});
+    auto& judgement = all.back().judgement;
+    if (judgement.why_not.empty()) judgement.remarks += std::move(remarks[invariant.name]);
     apply(allowances, all.back());
     times.push_back(since(began));
   };

@@ -6,8 +6,6 @@
 #include "harness/invariants/own/loaded_copies.h"
 #include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/own/own_parts.h"
-#include "harness/invariants/own/own_tensors.h"
-#include "harness/invariants/own/own_trainings.h"
 #include "harness/invariants/own/scaled_averages.h"
 #include "harness/invariants/own/updates_by_hand.h"
 #include "harness/invariants/taken_gradients.h"
@@ -277,8 +275,6 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
     judgement.at = scaled->at;
   }
   add_untrained(run, judgement);
-  judgement.remarks += own_tensors_in(run);
-  judgement.remarks += own_trainings_in(run);
   judgement.remarks += loaded_at_other_steps(run);
   judgement.remarks += changed_on_some_ranks_alone(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;

@@ -135,8 +135,7 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
     return {.why_not =
                 "not judged: one rank alone updates, and sends its parameters to the others"};
   if (updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
-  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update"),
-                      .remarks = local_rounds_in(run)};
+  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   if (auto found = first_other_deed(run)) {
     found->first.details += how_ranks_ended(run);
     judgement.findings.push_back(std::move(found->first));

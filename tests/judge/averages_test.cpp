@@ -1,7 +1,6 @@
 // Whether updates take averages: what is wrong, what is a remark, and what is right.
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/own/local_rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -250,19 +249,6 @@ TEST(Inputs, ThatSeveralRanksTakeAreFound) {
   EXPECT_EQ(plant(3, 0, 12), "/");  // too few to tell
   EXPECT_EQ(plant(1, 0, 32, 7), "/");
   EXPECT_EQ(plant(1, 0, 32, 8), "/shared_inputs");
-}
-
-TEST(LocalRounds, AreRemarkedWhereUpdatesWereLeftOutAndNowhereElse) {
-  auto run = right_run();
-  EXPECT_EQ(first_pattern(local_rounds_in(run)), "");
-  run.ranks[0].records.push_back(
-      {{0, "loop"}, Fact{"local rounds", {{"left_out", 0}, {"most", 2}}}});
-  EXPECT_EQ(first_pattern(local_rounds_in(run)), "");
-  run.ranks[1].records.push_back(
-      {{0, "loop"}, Fact{"local rounds", {{"left_out", 3}, {"most", 5}}}});
-  ASSERT_EQ(first_pattern(local_rounds_in(run)), "unlike_rounds");
-  const auto text = local_rounds_in(run).front().diagnosis;
-  EXPECT_NE(text.find("without the 3 updates that are left out"), std::string::npos) << text;
 }
 
 }  // namespace

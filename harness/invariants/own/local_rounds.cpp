@@ -18,7 +18,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-constexpr std::string_view kLocalRounds = "local rounds";
 constexpr int kMost = 1 << 29;  // updates of a run
 
 // The updates that a rank made before each collective of all ranks.
@@ -110,13 +109,6 @@ class Aligning {
     for (auto& record : rank_.records) renumber(record.at);
     for (auto& event : rank_.history.events) renumber(event.at);
     renumber(rank_.history.last);
-    int64_t left_out = 0, most = 0;
-    for (size_t number = 0; number + 1 < rounds_.size(); ++number) {
-      left_out += rounds_[number].updates - rounds_[number].kept;
-      most = std::max<int64_t>(most, rounds_[number].updates);
-    }
-    rank_.records.push_back({rank_.history.last, Fact{std::string(kLocalRounds),
-                                                      {{"left_out", left_out}, {"most", most}}}});
   }
 
  private:
@@ -172,6 +164,29 @@ void leave_out_unshared_digests(RecordedRun& run) {
     });
 }
 
+// `run` has them aligned.
+Finding unlike_rounds(const RecordedRun& run, const std::vector<std::vector<Round>>& by_rank) {
+  std::vector<std::string> most;
+  int64_t left_out = 0;
+  for (const auto& rounds : by_rank) {
+    int updates = 0;
+    for (size_t number = 0; number + 1 < rounds.size(); ++number) {
+      left_out += rounds[number].updates - rounds[number].kept;
+      updates = std::max(updates, rounds[number].updates);
+    }
+    most.push_back(std::to_string(updates));
+  }
+  return {"", "unlike_rounds", "between averages of the parameters",
+          "the ranks make unlike numbers of updates between collectives of all ranks, at most: " +
+              values_text(most) +
+              ". Compared are as many of each round as the rank with fewest makes, and steps are "
+              "numbered without the " +
+              counted(left_out, "update") +
+              " that are left out. An average that counts each rank alike gives samples of a rank "
+              "with fewer more weight",
+          uneven_batches(run)};
+}
+
 int64_t elements_trained(const Rank& rank) {
   int64_t most = 0;
   for (const auto& record : rank.records)
@@ -223,7 +238,7 @@ bool updates_in_turns(const RecordedRun& run) {
                        [&](size_t rank) { return active.contains(rank); }) > 1;
 }
 
-std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
+std::optional<View> with_rounds_aligned(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     if (!may_average_rounds(rank) || updates_of(rank) == 0) return {};
   const auto ends = ends_of_rounds(run);
@@ -235,28 +250,8 @@ std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run) {
     Aligning(aligned.ranks[rank], rounds[rank]).align();
   leave_out_unshared_digests(aligned);
   if (averaged_between_updates(aligned).empty()) return {};
-  return aligned;
-}
-
-Findings local_rounds_in(const RecordedRun& run) {
-  std::vector<std::string> most;
-  int64_t left_out = 0;
-  for (const auto& rank : run.ranks)
-    for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, kLocalRounds)) {
-        left_out += fact->whole("left_out").value_or(0);
-        most.push_back(std::to_string(fact->whole("most").value_or(0)));
-      }
-  if (left_out == 0) return {};
-  return {{"", "unlike_rounds", "between averages of the parameters",
-           "the ranks make unlike numbers of updates between collectives of all ranks, at most: " +
-               values_text(most) +
-               ". Compared are as many of each round as the rank with fewest makes, and steps are "
-               "numbered without the " +
-               counted(left_out, "update") +
-               " that are left out. An average that counts each rank alike gives samples of a rank "
-               "with fewer more weight",
-           uneven_batches(run)}};
+  auto remark = unlike_rounds(aligned, rounds);
+  return View{std::move(aligned), {std::move(remark)}};
 }
 
 }  // namespace lockstep::recorded

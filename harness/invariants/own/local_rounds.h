@@ -2,7 +2,9 @@
 // FedAvg does with unequal parts of the data.
 #pragma once
 
-#include "harness/invariants/invariants.h"
+#include "harness/invariants/view.h"
+
+#include <optional>
 
 namespace lockstep::recorded {
 
@@ -11,13 +13,10 @@ namespace lockstep::recorded {
 // Nothing where the numbers are alike, a rank updates nothing in a round, a rank makes more updates
 // than another without more batches, or the parameters are not the same on all ranks after some
 // average.
-std::optional<RecordedRun> with_rounds_aligned(const RecordedRun& run);
+std::optional<View> with_rounds_aligned(const RecordedRun& run);
 
 // True if no model is wrapped, and two ranks or more make no updates in some rounds, in which
 // others do, and updates from gradients of their own in others: clients that take part in turns.
 bool updates_in_turns(const RecordedRun& run);
-
-// A remark where updates were left out.
-Findings local_rounds_in(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -12,8 +12,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-constexpr std::string_view kFact = "own tensors";
-
 using Names = std::map<std::string, std::set<std::string>>;  // of tensors, by optimizer
 
 bool exchanges_by_all_to_all(const Rank& rank) {
@@ -92,14 +90,20 @@ void leave_out(Rank& rank, const Names& own) {
     const auto* digests = std::get_if<Digests>(&record.what);
     return digests && own.contains(digests->list->of) && digests->values.empty();
   });
-  for (const auto& [of, names] : own)
-    rank.records.push_back(
-        {rank.history.last, Fact{std::string(kFact), {{"of", of}, {"names", names}}}});
+}
+
+Finding remark_on(const std::string& of, const std::set<std::string>& tensors) {
+  std::vector<std::string> names;
+  for (const auto& name : tensors) names.push_back(one_line(name));
+  return {"", "own_tensors", of,
+          of + " updates tensors with which each rank began on its own, " + joined(names, ", ") +
+              ", and the ranks exchange what is for them by all-to-all, as with experts or parts "
+              "of a table: not compared"};
 }
 
 }  // namespace
 
-std::optional<RecordedRun> without_own_tensors(const RecordedRun& run) {
+std::optional<View> without_own_tensors(const RecordedRun& run) {
   if (!std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
         return exchanges_by_all_to_all(rank) && wraps_a_model(rank);
       }))
@@ -107,27 +111,10 @@ std::optional<RecordedRun> without_own_tensors(const RecordedRun& run) {
   auto own = unlike_at_first(run);
   leave_averaged(own, run);
   if (own.empty()) return {};
-  RecordedRun rest = run;
-  for (auto& rank : rest.ranks) leave_out(rank, own);
+  View rest{run};
+  for (auto& rank : rest.run.ranks) leave_out(rank, own);
+  for (const auto& [of, names] : own) rest.remarks.push_back(remark_on(of, names));
   return rest;
-}
-
-Findings own_tensors_in(const RecordedRun& run) {
-  Findings remarks;
-  for (const auto& record : run.ranks.front().records) {
-    const auto* fact = fact_in(record, kFact);
-    if (!fact) continue;
-    std::vector<std::string> names;
-    for (const auto& name : fact->values["names"])
-      names.push_back(one_line(name.get<std::string>()));
-    remarks.push_back({"", "own_tensors", fact->text("of"),
-                       fact->text("of") +
-                           " updates tensors with which each rank began on its own, " +
-                           joined(names, ", ") +
-                           ", and the ranks exchange what is for them by all-to-all, as with "
-                           "experts or parts of a table: not compared"});
-  }
-  return remarks;
 }
 
 }  // namespace lockstep::recorded

@@ -12,8 +12,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-constexpr std::string_view kOwnTraining = "own training";
-
 using Tensors = std::vector<TensorList::Entry>;
 
 // An optimizer of tensors that no wrapper has. `is_apart`: backwards that reached no wrapped model
@@ -138,15 +136,27 @@ int64_t elements_in(const Tensors& tensors) {
   return elements;
 }
 
+Finding remark_on(const Rank& rank, const std::map<std::string, Optimizer>& own) {
+  int64_t updates = 0, elements = 0;
+  for (const auto& [name, is] : own) {
+    updates += static_cast<int64_t>(is.steps.size());
+    elements = std::max(elements, elements_in(is.tensors));
+  }
+  return {"", "own_training", rank_text(rank),
+          rank_text(rank) + " trains " + counted(elements, "element") +
+              " of no wrapped model alone, in " + counted(updates, "update") +
+              " beside those of the model, as a probe of its features: not compared"};
+}
+
 }  // namespace
 
-std::optional<RecordedRun> without_own_trainings(const RecordedRun& run) {
+std::optional<View> without_own_trainings(const RecordedRun& run) {
   std::vector<std::map<std::string, Optimizer>> all;
   for (const auto& rank : run.ranks) {
     if (!wraps_a_model(rank) || !updates_a_wrapped_model(rank) || !rank.joins.empty()) return {};
     all.push_back(unwrapped_optimizers_of(rank));
   }
-  std::optional<RecordedRun> rest;
+  std::optional<View> rest;
   for (size_t number = 0; number < all.size(); ++number) {
     auto own = all[number];
     std::erase_if(own, [&](const auto& each) {
@@ -156,34 +166,12 @@ std::optional<RecordedRun> without_own_trainings(const RecordedRun& run) {
                          [&](const auto& rank) { return trains(rank, is.tensors); });
     });
     if (own.empty()) continue;
-    if (!rest) rest = run;
-    auto& rank = rest->ranks[number];
+    if (!rest) rest = View{run};
+    auto& rank = rest->run.ranks[number];
     Leaving(rank, own).leave_out();
-    for (const auto& [name, is] : own)
-      rank.records.push_back({rank.history.last, Fact{std::string(kOwnTraining),
-                                                      {{"elements", elements_in(is.tensors)},
-                                                       {"updates", is.steps.size()}}}});
+    rest->remarks.push_back(remark_on(rank, own));
   }
   return rest;
-}
-
-Findings own_trainings_in(const RecordedRun& run) {
-  Findings remarks;
-  for (const auto& rank : run.ranks) {
-    int64_t updates = 0, elements = 0;
-    for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, kOwnTraining)) {
-        updates += fact->whole("updates").value_or(0);
-        elements = std::max(elements, fact->whole("elements").value_or(0));
-      }
-    if (updates > 0)
-      remarks.push_back(
-          {"", "own_training", rank_text(rank),
-           rank_text(rank) + " trains " + counted(elements, "element") +
-               " of no wrapped model alone, in " + counted(updates, "update") +
-               " beside those of the model, as a probe of its features: not compared"});
-  }
-  return remarks;
 }
 
 }  // namespace lockstep::recorded
