@@ -1,6 +1,7 @@
 // Judges whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/optimizers/own_metrics.h"
 #include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/own/not_data_parallel.h"
@@ -194,6 +195,14 @@ Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
     }
   }
   if (compared == 0) return {.why_not = "no optimizer made a step on all ranks"};
+  if (auto own = own_metrics(run)) {
+    if (!judgement.findings.empty()) {
+      judgement.findings.front().details += own->finding.details;
+    } else {
+      judgement.findings.push_back(std::move(own->finding));
+      judgement.at = own->at;
+    }
+  }
   judgement.compared = counted(compared, "update");
   return judgement;
 }

@@ -2,6 +2,7 @@
 // counts alike.
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
+#include "harness/invariants/averages/divided_again.h"
 #include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
 #include "harness/invariants/taken_gradients.h"
@@ -152,6 +153,10 @@ Judgement gradients_are_averages(const RecordedRun& run) {
       judgement.findings.push_back(std::move(found->finding));
       judgement.at = found->at;
     }
+  if (auto again = divided_again(run); again && judgement.findings.empty()) {
+    judgement.findings.push_back(std::move(again->finding));
+    judgement.at = again->at;
+  }
   if (auto clipped = clipped_before_averaging(run)) judgement.remarks.push_back(*clipped);
   size_t backwards = 0;
   judgement.remarks += terms_weighed_unlike(run, backwards);

@@ -85,6 +85,55 @@ void add(Judgement& judgement, bool is_certain, Finding finding, const Moment& a
   }
 }
 
+// By what the program divides the sum of the ranks' gradients, where that is a whole number in
+// every value; 0 where not.
+int64_t divisor_of(const AveragedByRank& ranks) {
+  constexpr size_t kValuesLeast = 3;
+  constexpr double kPart = 1e-3, kCancelled = 0.1;
+  std::vector<double> divisors;
+  for (const auto& value : values_of(ranks)) {
+    double sum = 0, size = 0;
+    for (const double own : value.own) {
+      sum += own;
+      size += std::abs(own);
+    }
+    if (std::abs(sum) > kCancelled * size) divisors.push_back(sum / value.taken);
+  }
+  if (divisors.size() < kValuesLeast || !(std::abs(divisors.front()) < 1e6)) return 0;
+  const auto is = std::llround(divisors.front());
+  for (const double each : divisors)
+    if (!(std::abs(each - static_cast<double>(is)) <= kPart * each)) return 0;
+  return is;
+}
+
+// Averages by hand of one backward each, all divided by one number that is not that of the ranks.
+void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRank>& all,
+                         Judgement& judgement) {
+  constexpr size_t kTimesLeast = 3;
+  const auto world = static_cast<int64_t>(run.ranks.size());
+  std::map<std::string, std::vector<const AveragedGradients*>> of_each;
+  std::map<std::string, std::set<int64_t>> divisors;
+  for (const auto& ranks : all) {
+    const auto& first = *ranks.front();
+    const bool is_plain = first.of.starts_with("optimizer ") && first.backwards == 1 &&
+                          loss_weights_in(run, first.at.step) == LossWeights::whole;
+    of_each[first.of].push_back(&first);
+    divisors[first.of].insert(is_plain ? divisor_of(ranks) : 0);
+  }
+  for (const auto& [of, times] : of_each) {
+    const auto is = *divisors[of].begin();
+    if (times.size() < kTimesLeast || divisors[of].size() != 1 || is < 2 || is == world) continue;
+    add(judgement, true,
+        finding_of(*times.front(), "another_divisor",
+                   (" are the sum of those that the ranks computed divided by " +
+                    std::to_string(is) + ", and there are " + std::to_string(world) + " ranks")
+                       .c_str(),
+                   "a number of ranks that is written into the program, or counted elsewhere: "
+                   "divide by get_world_size()"),
+        times.front()->at);
+  }
+}
+
 // Where a loss that the program multiplies by the number of ranks does not want it.
 void add_divided_twice(const RecordedRun& run, const std::vector<AveragedByRank>& all,
                        Judgement& judgement) {
@@ -131,6 +180,7 @@ void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared)
   for (const auto& ranks : averages.all()) compared += values_of(ranks).empty() ? 0 : 1;
   add_sums(run, averages.all(), judgement);
   add_divided_twice(run, averages.all(), judgement);
+  if (judgement.findings.empty()) add_another_divisor(run, averages.all(), judgement);
   if (!judgement.findings.empty()) return;
   if (auto same = same_gradients(averages.all());
       same && !exchanges_activations(run, averages.all().front().front()->at.step)) {

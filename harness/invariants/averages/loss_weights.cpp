@@ -164,20 +164,24 @@ Finding average_of_averages(const std::vector<const Backward*>& ranks, size_t at
 }  // namespace
 
 LossWeights loss_weights_in(const RecordedRun& run, int step) {
-  bool any = false, all_whole = true, all_multiplied = true, any_divided = false;
+  bool any = false, all_known = true, all_multiplied = true, all_whole = true, any_divided = false;
   const auto world = static_cast<double>(run.ranks.size());
-  for (const auto& rank : run.ranks)
+  for (const auto& rank : run.ranks) {
+    double most = 0;  // a smaller one is an auxiliary part's
     for (const auto& record : rank.records) {
       const auto* fact = fact_in(record, "terms");
       if (!fact || record.at.step != step) continue;
       const double is = fact->number("weight").value_or(std::nan(""));
       any = true;
-      all_whole = all_whole && is >= 0.9 && fact->whole("terms").has_value();
-      any_divided = any_divided || is <= 1.5 / world;
+      all_known = all_known && !std::isnan(is) && fact->whole("terms").has_value();
+      most = std::isnan(is) ? most : std::max(most, is);
       all_multiplied = all_multiplied && is >= world / 1.5;
     }
+    any_divided = any_divided || (most > 0 && most <= 1.5 / world);
+    all_whole = all_whole && most >= 0.9;
+  }
   if (any_divided) return LossWeights::divided;
-  if (!any || !all_whole) return LossWeights::unknown;
+  if (!any || !all_known || !all_whole) return LossWeights::unknown;
   return all_multiplied ? LossWeights::multiplied : LossWeights::whole;
 }
 

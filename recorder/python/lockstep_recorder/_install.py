@@ -129,6 +129,7 @@ def install():
         if hasattr(torch.Tensor, name):
             setattr(torch.Tensor, name, observing(getattr(torch.Tensor, name)))
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
+    put(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", part("schedules", "step"), "a scheduler's metric")
     put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")
     put(torch.nn.Module, "load_state_dict", training("restore"), "values of a module")
     put(torch.nn.Module, "register_buffer", training("register_buffer"), "a buffer")

@@ -14,8 +14,8 @@ MEAN, SUM, NODES_MOST = 1, 2, 32  # PyTorch's numbers of reductions; nodes among
 
 
 def averages_of(loss):
-    """(function, over how many terms, by what the program multiplies it, a digest of its weights of classes, begins_with_labels) of the
-    averages that a loss is made of, and of the sums that it multiplies, which have no number of terms. By the first nodes of its graph."""
+    """(function, over how many terms, by what the program multiplies it, a digest of its weights of classes, begins_with_labels, of how many
+    terms it is the sum) of the averages that a loss is made of, and of the sums that it multiplies. By the first nodes of its graph."""
     found, nodes = [], collections.deque([(loss.grad_fn, 1.0)] if type(loss) is torch.Tensor else [])
     for _ in range(NODES_MOST):
         node, weight = nodes.popleft() if nodes else (None, None)
@@ -28,9 +28,10 @@ def averages_of(loss):
         terms = terms_of(node, name) if name in AVERAGES else None
         is_sum = name == "SumBackward0" or name in AVERAGES and getattr(node, "_saved_reduction", MEAN) == SUM
         if terms is not None and terms > 1:
-            found.append((AVERAGES[name], terms, weight, weights_of(node), begins_with_labels(node, name)))
+            found.append((AVERAGES[name], terms, weight, weights_of(node), begins_with_labels(node, name), None))
         elif is_sum and (weight != 1 or name in AVERAGES):
-            found.append(("sum", None, weight, weights_of(node), begins_with_labels(node, name)))
+            summed = terms_of(node, name, SUM) if name in AVERAGES else None
+            found.append(("sum", None, weight, weights_of(node), begins_with_labels(node, name), summed))
         if name not in AVERAGES or terms == 1:
             nodes.extend((after, weight) for after, _ in node.next_functions)
     return found
@@ -77,12 +78,12 @@ def begins_with_labels(node, name):
     return is_of_all and world > 1 and target.device.type == "cpu" and torch.equal(target, torch.arange(target.numel()))
 
 
-def terms_of(node, name):
-    """None where a node does not average, or where only the program's hooks or classes, or a device, could tell over how much."""
+def terms_of(node, name, reduction=MEAN):
+    """None where a node does not average (or sum), or where only the program's hooks or classes, or a device, could tell over how much."""
     if name == "MeanBackward0":
         return node._saved_self_sym_numel
     saved = node._raw_saved_target
-    if node._saved_reduction != MEAN or getattr(saved, "unpack_hook", True) is not None or type(saved.data) is not torch.Tensor:
+    if node._saved_reduction != reduction or getattr(saved, "unpack_hook", True) is not None or type(saved.data) is not torch.Tensor:
         return None
     if not hasattr(node, "_saved_ignore_index"):
         return saved.data.numel()

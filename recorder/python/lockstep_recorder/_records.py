@@ -15,6 +15,7 @@ from ._history import BYTES_MOST, DIGESTS, FACT, MOMENT, SPAN, TENSORS, VALUES, 
 from ._install import CODES
 from ._loaders import Loaders
 from ._objects import plain
+from ._schedules import Schedules
 from ._training import Training
 
 VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recorded.
@@ -33,6 +34,7 @@ class Recorder:
         self.lists, self.omitted, self.exit_code = {}, set(), None
         self.gradients, self.collectives = Gradients(self), Collectives(self)
         self.loaders, self.training, self.by_hand = Loaders(self), Training(self), ByHand(self)
+        self.schedules = Schedules(self)
         self.is_known_to_dynamo, self.backwards = False, types.SimpleNamespace()  # How deep it is in one.
 
     def is_on(self):

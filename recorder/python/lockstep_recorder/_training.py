@@ -126,9 +126,9 @@ class Training(Passes):
 
     def record_terms(self, losses):
         try:
-            for function, terms, weight, classes, begins in itertools.chain.from_iterable(map(averages_of, losses)):
+            for function, terms, weight, classes, begins, summed in itertools.chain.from_iterable(map(averages_of, losses)):
                 self.record.fact("terms", function=function, terms=terms, weight=weight, **({"classes": classes} if classes else {}),
-                                 **({"labels": "first"} if begins else {}))
+                                 **({"labels": "first"} if begins else {}), **({"summed": summed} if summed else {}))
         except Exception as error:
             self.record.omit("over how many terms a loss averages", error)
 

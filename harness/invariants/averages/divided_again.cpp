@@ -1,0 +1,136 @@
+#include "harness/invariants/averages/divided_again.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/averages/loss_weights.h"
+#include "harness/invariants/taken_gradients.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr size_t kStepsLeast = 2;  // clipping may hit a factor once
+
+bool is_near(double a, double b) {
+  return std::abs(a - b) <= 1e-3 * std::abs(b);
+}
+
+// The models whose gradients a communication hook of the program averages, by a rule of its own.
+std::set<std::string> hooked_in(const RecordedRun& run) {
+  std::set<std::string> hooked;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = fact_in(record, "own gradients")) hooked.insert(fact->text("of"));
+  return hooked;
+}
+
+// By model, the first update that took gradients of one backward divided by the number of ranks,
+// where all updates that changed gradients did.
+std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun& run) {
+  const auto world = static_cast<double>(run.ranks.size());
+  const auto hooked = hooked_in(run);
+  std::map<std::string, const Digests*> last;
+  std::map<std::string, size_t> backwards;  // since the update before
+  std::map<std::string, std::vector<Moment>> divided;
+  std::set<std::string> others;
+  for (const auto& record : run.ranks.front().records) {
+    if (const auto* fact = fact_in(record, "backward")) ++backwards[fact->text("model")];
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("optimizer "))
+      backwards.clear();
+    const auto* digests = std::get_if<Digests>(&record.what);
+    if (!digests) continue;
+    const auto& list = *digests->list;
+    if (list.role == "gradients") last[list.of] = digests;
+    if (list.role != "taken" || !last.contains(list.of)) continue;
+    if (backwards[list.of] == 1 && !hooked.contains(list.of) &&
+        is_near(factor_between(*last[list.of], *digests), 1 / world) &&
+        loss_weights_in(run, record.at.step) == LossWeights::whole)
+      divided[list.of].push_back(record.at);
+    else
+      others.insert(list.of);
+  }
+  for (const auto& [of, times] : divided)
+    if (times.size() >= kStepsLeast && !others.contains(of)) return std::pair{of, times.front()};
+  return {};
+}
+
+// The steps that took a wrapper's averages as they were; of other ones nothing is said.
+std::set<int> plain_steps(const RecordedRun& run) {
+  std::set<int> steps, others;
+  const auto hooked = hooked_in(run);
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      if (const auto* fact = fact_in(record, "backward"))
+        (fact->text("kind") == "synchronised" && !hooked.contains(fact->text("model")) ? steps
+                                                                                       : others)
+            .insert(record.at.step);
+      if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "taken")
+        others.insert(record.at.step);
+    }
+  for (const int step : others) steps.erase(step);
+  return steps;
+}
+
+// What the terms of all ranks weigh together in the losses of a step, by step; NaN where a loss has
+// another part than a sum of a known number of terms, or more than one.
+std::map<int, double> weights_of_sums(const RecordedRun& run) {
+  std::map<int, double> weights;
+  for (const auto& rank : run.ranks) {
+    bool has_part = false;
+    for (const auto& record : rank.records) {
+      if (fact_in(record, "backward")) has_part = false;
+      const auto* fact = fact_in(record, "terms");
+      if (!fact) continue;
+      const auto summed = fact->whole("summed");
+      weights[record.at.step] +=
+          summed && !has_part
+              ? fact->number("weight").value_or(std::nan("")) * static_cast<double>(*summed)
+              : std::nan("");
+      has_part = true;
+    }
+  }
+  return weights;
+}
+
+// The first step whose terms weigh one in all ranks together, where those of no step weigh other.
+std::optional<Moment> divided_in_the_loss(const RecordedRun& run) {
+  const auto plain = plain_steps(run);
+  std::vector<int> steps;
+  for (const auto& [step, weight] : weights_of_sums(run)) {
+    if (!plain.contains(step)) continue;
+    if (!is_near(weight, 1)) return {};
+    steps.push_back(step);
+  }
+  if (steps.size() < kStepsLeast) return {};
+  return Moment{steps.front(), "backward"};
+}
+
+DividedAgain found(const Moment& at, const std::string& what, std::string cause) {
+  const auto place = "step " + std::to_string(at.step) + ", " + at.phase;
+  return {{"", "divided_twice", place, what, {Cause{std::move(cause)}}}, at};
+}
+
+}  // namespace
+
+std::optional<DividedAgain> divided_again(const RecordedRun& run) {
+  if (const auto divided = divided_by_hand(run))
+    return found(divided->second,
+                 "the gradients that an update took of " + divided->first +
+                     " are those that its DistributedDataParallel had averaged, divided by the "
+                     "number of ranks once more",
+                 "a division by hand behind the backward, which averages already: leave it out");
+  if (const auto at = divided_in_the_loss(run))
+    return found(*at,
+                 "each rank divides the sum in its loss by the number of terms of all ranks, and "
+                 "DistributedDataParallel divides by the number of ranks once more: every value "
+                 "is that of one process divided by the number of ranks",
+                 "a loss over the terms of all ranks that is not multiplied by the number of "
+                 "ranks: multiply it");
+  return {};
+}
+
+}  // namespace lockstep::recorded

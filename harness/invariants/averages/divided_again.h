@@ -1,0 +1,16 @@
+// Updates from averages of a wrapper that are divided by the number of ranks once more.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+
+namespace lockstep::recorded {
+
+// A finding where the program divides gradients by hand behind the backward that averaged them, or
+// divides the sum in its loss by the number of terms of all ranks, and does not multiply it.
+struct DividedAgain {
+  Finding finding;
+  Moment at;
+};
+std::optional<DividedAgain> divided_again(const RecordedRun& run);
+
+}  // namespace lockstep::recorded

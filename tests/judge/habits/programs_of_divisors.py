@@ -1,0 +1,94 @@
+"""Programs that divide gradients, or losses, by a number of ranks or of terms, and schedulers that look at a loss. Right ones and ones with
+a mistake, all recorded.
+
+usage: programs_of_divisors.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import contextlib
+import sys
+
+from programs_of_averages import IGNORED, sgd
+from programs_of_habits import batches, layers, runs, update
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from forked_ranks import record_programs
+
+
+def divide_by_hand(rank, name):
+    """Behind the backward of a wrapper, which averages."""
+    ddp = DistributedDataParallel(layers())
+    optimizer, world = sgd(ddp), dist.get_world_size()
+    for number, (x, y) in enumerate(batches()):
+        is_last = name != "divided_accumulated" or number % world == world - 1
+        with contextlib.nullcontext() if is_last else ddp.no_sync():
+            loss = cross_entropy(ddp(x), y)
+            (loss * world if name == "divided_multiplied" else loss).backward()
+        if is_last:
+            for p in ddp.parameters():
+                p.grad /= world
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def sum_over_all(rank, name):
+    """A loss over the labels that all ranks have."""
+    ddp = DistributedDataParallel(layers())
+    if name == "labels_of_all_in_a_hook_that_sums":
+        ddp.register_comm_hook(None, lambda state, bucket: dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(
+            lambda future: future.value()[0]))
+    optimizer = sgd(ddp)
+    for number, (x, y) in enumerate(batches()):
+        y = y.clone()
+        y[:1 + (rank + number) % 2] = IGNORED
+        of_all = (y != IGNORED).sum()
+        dist.all_reduce(of_all)
+        optimizer.zero_grad()
+        (cross_entropy(ddp(x), y, reduction="sum") / of_all).backward()
+        if name == "labels_of_all_multiplied_behind":
+            for p in ddp.parameters():
+                p.grad *= dist.get_world_size()
+        optimizer.step()
+
+
+def average_by_hand(rank, name):
+    """The loss has an auxiliary part that weighs half."""
+    model = layers()
+    optimizer = sgd(model)
+
+    def average():
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+            p.grad /= {"divided_by_three": 3, "auxiliary_summed": 1}.get(name, dist.get_world_size())
+    for x, y in batches():
+        optimizer.zero_grad()
+        output = model(x)
+        (cross_entropy(output, y) + 0.5 * output.square().mean()).backward()
+        average()
+        optimizer.step()
+
+
+def schedule(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    scheduler = ReduceLROnPlateau(optimizer, patience=100)
+    for x, y in batches():
+        update(ddp, optimizer, x, y)
+        with torch.no_grad():
+            loss = cross_entropy(ddp.module(x), y)
+        if name == "plateau_of_all":
+            dist.all_reduce(loss)
+        scheduler.step(loss.item())
+
+
+PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
+            sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
+            average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed"), schedule: ("plateau_of_all", "plateau_of_own")}
+
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)
