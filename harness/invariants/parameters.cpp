@@ -270,10 +270,13 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
-  if (auto scaled = scaled_average(run); scaled && judgement.findings.empty()) {
-    judgement.findings.push_back(std::move(scaled->finding));
-    judgement.at = scaled->at;
-  }
+  const auto add = [&](auto found) {
+    if (!found || !judgement.findings.empty()) return;
+    judgement.findings.push_back(std::move(found->finding));
+    judgement.at = found->at;
+  };
+  add(scaled_average(run));
+  add(ended_unlike(run));
   add_untrained(run, judgement);
   judgement.remarks += loaded_at_other_steps(run);
   judgement.remarks += changed_on_some_ranks_alone(run);

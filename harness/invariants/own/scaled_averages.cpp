@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/own/updates_by_hand.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@ using Held = std::vector<const Digests*>;  // by rank
 // multiplied least and most.
 struct Growth {
   double of_all, least, most;
+  size_t tensors = 0;
 };
 
 std::optional<Growth> growth_of(const Digests& now, const Held& before) {
@@ -31,6 +33,7 @@ std::optional<Growth> growth_of(const Digests& now, const Held& before) {
     const double part = now.values[tensor].norm / norm;
     growth.least = std::min(growth.least, part);
     growth.most = std::max(growth.most, part);
+    ++growth.tensors;
     all_now += std::pow(now.values[tensor].norm, 2);
     all_before += norm * norm;
   }
@@ -47,6 +50,11 @@ bool is_near(double value, double wanted) {
 bool is_sum(const Growth& is, double world) {
   constexpr double kLeast = 1.2;  // of every tensor
   return is_near(is.of_all, world) && is.least > kLeast;
+}
+
+// Every tensor is what a sum leaves, which no outer optimizer does to all of them.
+bool is_sum_of_each(const Growth& is, double world) {
+  return is.tensors > 1 && is_near(is.least, world) && is_near(is.most, world);
 }
 
 // Independent tensors have an average that is smaller than they are, by the root of their number.
@@ -70,12 +78,16 @@ struct Averaging {
 
 std::vector<Averaging> averagings_in(const RecordedRun& run) {
   std::vector<Averaging> all;
-  if (averaged_between_updates(run).empty()) return all;
-  std::vector<std::pair<Tensors, Held>> last;  // by tensors: a new optimizer takes over its own
-  for (const auto& row : rows_of(run, "parameters")) {
-    if (!row.is_whole() || row.is_divided()) continue;
+  const bool updates_by_hand_alone = averaged_between_updates(run).empty();
+  // By tensors: a new optimizer takes over its own. What is updated by hand has names of its own.
+  std::vector<std::pair<Tensors, Held>> last, last_by_hand;
+  auto rows = rows_of(run, "parameters");
+  for (auto& row : rows_of(run, "ended")) rows.push_back(std::move(row));
+  for (const auto& row : rows) {
+    const bool is_by_hand = row.of == kNoOptimizer;
+    if (!row.is_whole() || row.is_divided() || (updates_by_hand_alone && !is_by_hand)) continue;
     const auto& first = *row.by_rank.front();
-    auto& held = held_of(last, first.list->tensors);
+    auto& held = held_of(is_by_hand ? last_by_hand : last, first.list->tensors);
     const bool had_others = held.size() == run.ranks.size() && !all_hold_the_same(held);
     if (had_others && row.at.phase != "update" && !difference_in(row, ""))
       if (const auto growth = growth_of(first, held)) all.push_back({row.of, row.at, *growth});
@@ -96,9 +108,10 @@ std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
   };
   const auto times = static_cast<std::ptrdiff_t>(all.size());
   const auto sums = count(is_sum);
-  // All, or all behind a right one; an outer optimizer may move parameters as far now and then.
-  const bool is_sums =
-      sums == times || (times > 2 && sums == times - 1 && !is_sum(all.front().growth, world));
+  // All, or all behind a right one; an outer optimizer may move parameters as far now and then, but
+  // not each tensor.
+  const bool is_sums = sums == times || count(is_sum_of_each) > 0 ||
+                       (times > 2 && sums == times - 1 && !is_sum(all.front().growth, world));
   if (!is_sums && count(is_divided_twice) < times) return {};
   const auto& first = *std::find_if(all.begin(), all.end(), [&](const Averaging& each) {
     return !is_sums || is_sum(each.growth, world);

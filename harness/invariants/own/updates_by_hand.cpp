@@ -1,5 +1,7 @@
 #include "harness/invariants/own/updates_by_hand.h"
 
+#include "harness/base/text.h"
+#include "harness/invariants/endings.h"
 #include "harness/invariants/local_updates.h"
 
 #include <algorithm>
@@ -112,6 +114,80 @@ std::string why_not_by_hand(const RecordedRun& run) {
         return "the program changes tensors itself that are no parameters of a module: make them "
                "nn.Parameter, and they are compared";
   return "";
+}
+
+namespace {
+
+using Held = std::vector<const Digests*>;
+
+// What a rank recorded of such parameters, in order.
+Held held_by_hand(const Rank& rank, std::optional<Moment>& last) {
+  Held held;
+  for (const auto& record : rank.records)
+    for (const char* role : {"parameters", "ended"})
+      if (const auto* is = digests_in(record, role); is && is->list->of == kNoOptimizer) {
+        held.push_back(is);
+        last = record.at;
+      }
+  return held;
+}
+
+// True if a step changes such parameters between its backwards, for a task that a rank then leaves.
+bool trains_within_steps(const RecordedRun& run) {
+  return std::ranges::any_of(run.ranks, [](const Rank& rank) {
+    return std::ranges::any_of(rank.records, [](const Record& record) {
+      return fact_in(record, "trained within a step") != nullptr;
+    });
+  });
+}
+
+// The `number`-th that each rank recorded.
+Held numbered(const std::vector<Held>& ranks, size_t number) {
+  Held held;
+  for (const auto& rank : ranks) held.push_back(rank[number]);
+  return held;
+}
+
+}  // namespace
+
+std::optional<EndedUnlike> ended_unlike(const RecordedRun& run) {
+  constexpr size_t kAlikeLeast = 2;
+  if (!all_returned(run) || trains_within_steps(run) ||
+      order_is_unknown(run, rows_of(run, "parameters")))
+    return {};
+  std::vector<Held> ranks;
+  std::optional<Moment> last;
+  for (const auto& rank : run.ranks) ranks.push_back(held_by_hand(rank, last));
+  const auto [least, most] =
+      std::ranges::minmax_element(ranks, {}, [](const Held& held) { return held.size(); });
+  const bool is_last_alone = least->size() == most->size();
+  const size_t alike = least->size() - (is_last_alone && !least->empty() ? 1 : 0);
+  if (alike < kAlikeLeast) return {};
+  for (size_t number = 0; number < alike; ++number)
+    if (!all_hold_the_same(numbered(ranks, number))) return {};
+  Held ends;
+  std::vector<std::string> times;
+  for (const auto& rank : ranks) {
+    ends.push_back(rank.back());
+    times.push_back(counted(rank.size(), "change"));
+    if (rank.back()->list->tensors != ranks.front().back()->list->tensors) return {};
+  }
+  if (all_hold_the_same(ends)) return {};
+  return EndedUnlike{
+      {"",
+       is_last_alone ? "last_update_alone" : "updated_on_some_ranks",
+       "the end of the run",
+       is_last_alone
+           ? "parameters that no wrapper and no optimizer has are the same on all ranks up to the "
+             "last update of the program, and differ behind it"
+           : "the program changed parameters that no wrapper and no optimizer has more often on "
+             "some ranks than on others, and they end unlike: " +
+                 values_text(times),
+       {Cause{is_last_alone
+                  ? "the last update takes gradients that nothing averaged: average them "
+                    "in each step, the last one of an epoch too"
+                  : "an update under a condition that differs by rank, its own loss say"}}},
+      *last};
 }
 
 }  // namespace lockstep::recorded

@@ -31,4 +31,12 @@ bool updates_by_itself(const RecordedRun& run);
 // Why what a program updates itself is not compared; empty where it is, or there is nothing.
 std::string why_not_by_hand(const RecordedRun& run);
 
+// A finding where ranks that held the same such parameters end with others: some made further
+// updates, or the last one took each rank's own gradients, which no later backward shows.
+struct EndedUnlike {
+  Finding finding;
+  Moment at;
+};
+std::optional<EndedUnlike> ended_unlike(const RecordedRun& run);
+
 }  // namespace lockstep::recorded

@@ -10,20 +10,36 @@ from ._models import Marks, is_divided, touch
 from ._objects import other_generators
 
 NODES_MOST = 20000  # Of a graph, in which leaves are sought.
+GIVEN_MOST = 16  # Parameters of optimizers that are looked at before the first update.
+SMALL = 200  # Nodes of one that is looked at in each step.
 
 
 def leaves_of_graphs(losses):
-    """The leaves that these have gradients for, in the order in which the graphs reach them."""
+    """The leaves that these have gradients for, in the order in which the graphs reach them, but for those that move samples; and how many
+    nodes it has seen."""
     nodes = collections.deque(loss.grad_fn for loss in losses if type(loss) is torch.Tensor and loss.grad_fn is not None)
-    seen, leaves = set(nodes), []
+    seen, leaves, moving = set(nodes), [], set()
     while nodes and len(seen) < NODES_MOST:
         node = nodes.popleft()
         if type(node).__name__ == "AccumulateGrad":
             leaves.append(node.variable)
+        elif type(node).__name__ in ("AddBackward0", "SubBackward0"):
+            moving.update(moves_samples(node))
         following = dict.fromkeys(after for after, _ in node.next_functions if after is not None and after not in seen)
         nodes.extend(following)
         seen.update(following)
-    return leaves
+    return [leaf for leaf in leaves if id(leaf) not in moving], len(seen)
+
+
+def moves_samples(node):
+    """ids of a leaf that a sum adds to data of its own shape, a perturbation say: a row for each sample, which is each rank's own."""
+    after = [each for each, _ in node.next_functions]
+    other = after[0] or after[1] if len(after) == 2 and None in after else None
+    is_part = type(other).__name__ == "SliceBackward0"
+    leaf = other.next_functions[0][0] if is_part else other
+    shape = tuple(node._input_metadata[0].shape) if type(leaf).__name__ == "AccumulateGrad" and hasattr(node, "_input_metadata") else ()
+    if len(shape) > 1 and leaf.variable.dim() == len(shape) and tuple(leaf.variable.shape)[is_part:] == shape[is_part:] and shape[0] > 1:
+        yield id(leaf.variable)
 
 
 def marked(parameter):
@@ -55,12 +71,15 @@ class ByHand:
 
     def __init__(self, record):
         self.record = record
-        self.given = set()  # ids of what optimizers were given.
+        self.given, self.givers = set(), []  # ids of what optimizers were given, and references to those.
+        self.unmoved, self.is_unused = None, False  # Some of it before the first update, and whether it changed without one.
         self.parameters, self.count = {}, 0  # Those found, in the order in which backwards reached them, and how many there were.
+        self.kept = []  # Those of them that live as the program reduces something: it may be the end of a function.
         self.before = {}  # Their marks and some elements, as they were looked at last.
         self.looked_at = None  # The step in which that was.
+        self.nodes = 0  # Of the graph in which leaves were sought last.
         self.others = []  # Of the last backward: references to leaves that are no parameters, and some of their elements.
-        self.is_unclear = False
+        self.is_unclear = self.is_within = False
         self.summed = 0  # Elements that reductions of the program have sent since the last update.
         self.reduced = []  # What the program reduces behind the last update: names of optimizers, their parameters, and some elements of those.
 
@@ -68,18 +87,40 @@ class ByHand:
         _, error = yield
         if error is None:
             self.given.update(id(p) for p in optimizer.param_groups[-1]["params"])
+            others = [each for each in self.givers if each() is not None and each() is not optimizer]
+            self.givers = [*others, weakref.ref(optimizer)]
+
+    def taken(self):
+        """ids of what optimizers update. A program may make one for its learning rate alone."""
+        return () if self.is_unused and not self.record.training.updates else self.given
+
+    def look_at_givers(self):
+        """Whether what optimizers were given changes before any has made an update."""
+        groups = [group for each in self.givers if each() is not None for group in each().param_groups]
+        named = [("", p) for group in groups for p in group["params"] if type(p) is torch.nn.Parameter and not is_divided(p)][:GIVEN_MOST]
+        if self.unmoved is None:
+            self.unmoved = len(named), touch(named)
+        elif len(named) == self.unmoved[0] and self.unmoved[1] != touch(named):
+            self.is_unused = True
 
     def begin_backward(self, losses):
         training, wrappers = self.record.training, self.wrappers()
         if self.are_gathered(wrappers):
             return
-        is_alone, step = not wrappers and not training.updates and not self.given, self.record.step
-        is_due = step < STEPS_MOST or step & (step - 1) == 0  # Later seldom: a head may come into use.
+        self.kept = []
+        if self.given and not training.updates and not wrappers and not self.is_unused:
+            self.look_at_givers()
+        is_alone, step = not wrappers and not training.updates and not self.taken(), self.record.step
+        # Later seldom where that takes long: a head may come into use.
+        is_due = step < STEPS_MOST or step & (step - 1) == 0 or self.nodes <= SMALL
         is_new = self.count > len(self.parameters) or any(not each.lasts for each in self.parameters.values())
         if is_alone or is_due or is_new:
             self.look(losses)
         if is_alone or self.looked_at != self.record.step:  # What is trained within a step, for a task say, is each rank's own.
             self.look_at_parameters(is_alone)
+        elif not self.is_within and any(name in self.before and is_other(p, self.before[name]) for name, p in self.named()):
+            self.is_within = True
+            self.record.fact("trained within a step")
         if training.updates and not wrappers and any(training.names.live()):
             self.record.digests("the program", "random", [("generator", torch.get_rng_state()), *other_generators()])
 
@@ -92,9 +133,10 @@ class ByHand:
 
     def look(self, losses):
         """Finds leaves that no optimizer and no wrapper has. Parameters among them have no names, but an order."""
-        owners = self.record.training.owners()
-        leaves = [leaf for leaf in leaves_of_graphs(losses)
-                  if id(leaf) not in self.given and id(leaf) not in owners and not is_divided(leaf) and not leaf.is_meta]
+        owners, taken = self.record.training.owners(), self.taken()
+        found, self.nodes = leaves_of_graphs(losses)
+        leaves = [leaf for leaf in found
+                  if id(leaf) not in taken and id(leaf) not in owners and not is_divided(leaf) and not leaf.is_meta]
         known, begun = {id(p): self.parameters[name] for name, p in self.named()}, []
         for leaf in leaves:
             if id(leaf) in known:
@@ -116,7 +158,8 @@ class ByHand:
         """The parameters that are found, but for those that an optimizer or a wrapper was given since then."""
         owners = self.record.training.owners() if self.parameters else {}
         live = [(name, each.reference()) for name, each in self.parameters.items()]
-        live = [(name, p) for name, p in live if p is not None and id(p) not in self.given and id(p) not in owners]
+        taken = self.taken()
+        live = [(name, p) for name, p in live if p is not None and id(p) not in taken and id(p) not in owners]
         self.parameters = {name: self.parameters[name] for name, _ in live}
         return live
 
@@ -144,6 +187,8 @@ class ByHand:
     def reduce(self, op, elements):
         if op not in REDUCING:
             return
+        if self.parameters and not self.kept:
+            self.kept = [p for _, p in self.named()]
         if self.summed == 0 and not any(True for _ in self.record.training.live_models()):
             self.reduced = [(name, strangers, touch(strangers)) for name, strangers in self.updated()]
         self.summed += elements

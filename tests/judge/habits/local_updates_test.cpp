@@ -77,9 +77,10 @@ TEST(LocalUpdates, AreNotAveragedBySums) {
   EXPECT_EQ(pattern_of({{2.1, 1.7}}), "sum_not_average");
   EXPECT_EQ(pattern_of({{0.5, 0.5}}), "divided_twice");
   EXPECT_EQ(pattern_of({{1, 1}}), "");
-  EXPECT_EQ(pattern_of({{0.707, 0.707}}), "");    // of ranks that began independently
-  EXPECT_EQ(pattern_of({{2.6, 1}}), "");          // an outer optimizer moved one tensor far
-  EXPECT_EQ(pattern_of({{2, 2}, {1.1, 1}}), "");  // and not each time
+  EXPECT_EQ(pattern_of({{0.707, 0.707}}), "");        // of ranks that began independently
+  EXPECT_EQ(pattern_of({{2.6, 1}}), "");              // an outer optimizer moved one tensor far
+  EXPECT_EQ(pattern_of({{2.3, 1.7}, {1.1, 1}}), "");  // and not each time
+  EXPECT_EQ(pattern_of({{2, 2}, {1.1, 1}}), "sum_not_average");  // of each tensor, once
   EXPECT_EQ(pattern_of({{1, 1}, {2, 2}, {2, 2}}), "sum_not_average");
   EXPECT_EQ(pattern_of({{1.3, 1.3}}), "");
   const auto run = run_of_averages({{2, 2}});

@@ -1,0 +1,145 @@
+"""Programs that update by hand what no optimizer and no wrapper has: perturbations of samples, heads, rounds that sum, updates that one rank
+leaves out. Right ones and ones with a mistake, all recorded.
+
+usage: programs_of_rounds.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import sys
+
+from programs_of_averages import sgd
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, runs
+from programs_of_ways import average_by_hand
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from forked_ranks import record_programs
+
+
+def subtract(model, rate=0.1):
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= rate * p.grad
+
+
+def perturb(rank, name):
+    """A perturbation that is kept over steps: a row for each sample of a rank, or one offset for all samples of all ranks."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    moved = nn.Parameter(torch.zeros(WIDTH) if "offset" in name else torch.zeros(BATCH, WIDTH))
+    for x, y in batches():
+        optimizer.zero_grad()
+        moved.grad = None
+        cross_entropy(ddp(x + moved), y).backward()
+        if name == "offset_of_all":
+            dist.all_reduce(moved.grad)
+        with torch.no_grad():
+            moved.add_(0.05 * moved.grad.sign()).clamp_(-0.1, 0.1)
+        optimizer.step()
+
+
+def train_a_late_head(rank, name):
+    """A further head is used from the tenth step on."""
+    body, heads = DistributedDataParallel(layers()), [nn.Linear(CLASSES, CLASSES) for _ in range(2)]
+    for head in heads:
+        for p in head.parameters():
+            dist.broadcast(p.data, 0)
+    optimizer = sgd(body)
+    for number, (x, y) in enumerate(batches(epochs=2)):
+        used = heads if number > 8 else heads[:1]
+        for each in (body, *used):
+            each.zero_grad()
+        sum(cross_entropy(head(body(x)), y) for head in used).backward()
+        optimizer.step()
+        for head in used:
+            if name == "late_head" or head is heads[0]:
+                average_by_hand(head)
+            subtract(head)
+
+
+def train_a_head(rank, name):
+    """By hand, beside a wrapper."""
+    ddp, head = DistributedDataParallel(layers()), nn.Linear(CLASSES, CLASSES)
+    for p in head.parameters():
+        dist.broadcast(p.data, 0)
+    optimizer, parts = sgd(ddp), list(batches())
+    for number, (x, y) in enumerate(parts):
+        optimizer.zero_grad()
+        head.zero_grad()
+        cross_entropy(head(ddp(x)), y).backward()
+        if name == "averaged_to_the_end" or number + 1 < len(parts):
+            average_by_hand(head)
+        optimizer.step()
+        subtract(head)
+    dist.destroy_process_group()  # While the head is there.
+
+
+def learn_tasks(rank, name):
+    """A copy by hand learns each task, and the model moves to what the ranks' copies come to on average."""
+    net, copy = layers(), layers()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1)
+    for x, y in batches():
+        copy.load_state_dict(net.state_dict())
+        for _ in range(2):
+            copy.zero_grad()
+            cross_entropy(copy(x), y).backward()
+            subtract(copy)
+        for p, moved in zip(net.parameters(), copy.parameters()):
+            p.grad = p.data - moved.data
+            dist.all_reduce(p.grad)
+            p.grad /= dist.get_world_size()
+        optimizer.step()
+
+
+def leave_out(rank, name):
+    """All by hand."""
+    model = layers()
+    for number, (x, y) in enumerate(batches()):
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        average_by_hand(model)
+        if rank == 0 or name == "all_update" or number < 4:
+            subtract(model)
+
+
+def use_a_rate(rank, name):
+    """The optimizer is made for its learning rate."""
+    model = layers()
+    optimizer = sgd(model)
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        if name == "optimizer_for_its_rate":
+            average_by_hand(model)
+        subtract(model, optimizer.param_groups[0]["lr"])
+
+
+def sum_rounds(rank, name):
+    """Each rank updates on its own, and rounds end with an average, or with a sum."""
+    model = layers()
+    optimizer = sgd(model, 0.02)
+    for number, (x, y) in enumerate(batches(epochs=2)):
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        if "by_hand" in name:
+            subtract(model, 0.02)
+        else:
+            optimizer.step()
+        if number % 4 == 3 and "at_the_end" not in name or number == 15:
+            for p in model.parameters():
+                dist.all_reduce(p.data)
+                p.data /= 1 if name == "sum_of_one_round" and number == 7 or name.startswith("sum_by_hand") else dist.get_world_size()
+
+
+PROGRAMS = {perturb: ("perturbed", "offset_of_all", "offset_of_each"), train_a_late_head: ("late_head", "late_head_alone"),
+            train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
+            leave_out: ("all_update", "one_leaves_out"),
+            use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),
+            sum_rounds: ("average_of_each_round", "sum_of_one_round", "average_by_hand_at_the_end", "sum_by_hand_at_the_end")}
+
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

@@ -1,0 +1,40 @@
+"""Programs that update by hand what no optimizer has, and end rounds: right ones are clean, and each mistake is caught and named.
+
+usage: test_rounds.py LOCKSTEP
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from programs_case import Programs
+from recorded_case import RecordedCase, main
+
+CLEAN = ("perturbed", "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {
+    "all_update": ("run.is_recorded_whole", "updates_by_itself"),
+    "optimizer_for_its_rate": ("run.is_recorded_whole", "updates_by_itself"),
+    "average_of_each_round": ("parameters.are_the_same", "averaged_between_updates"),
+    "average_by_hand_at_the_end": ("parameters.are_the_same", "averaged_between_updates"),
+}
+# Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
+MISTAKES = {
+    "offset_of_each": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
+    "late_head_alone": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
+    "last_update_alone": ("parameters.are_the_same", "last_update_alone", "differ behind it"),
+    "optimizer_for_its_rate_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "one_leaves_out": ("parameters.are_the_same", "updated_on_some_ranks", "rank 1 has 4 changes"),
+    "sum_of_one_round": ("parameters.are_the_same", "sum_not_average", "times what the ranks had, in 1 of"),
+    "sum_by_hand_at_the_end": ("parameters.are_the_same", "sum_not_average", "are 2 times what the ranks had"),
+}
+
+
+class Rounds(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+    FILE = "programs_of_rounds.py"
+
+
+if __name__ == "__main__":
+    main()
