@@ -75,7 +75,7 @@ std::set<int> plain_steps(const RecordedRun& run) {
   return steps;
 }
 
-// What the terms of all ranks weigh together in the losses of a step, by step; NaN where a loss has
+// Adds up, by step, how much the terms of all ranks weigh in the losses; NaN where a loss has
 // another part than a sum of a known number of terms, or more than one.
 std::map<int, double> weights_of_sums(const RecordedRun& run) {
   std::map<int, double> weights;

@@ -52,10 +52,32 @@ bool are_alike(const std::vector<uint64_t>& bits, const RecordedRun& run) {
          std::ranges::all_of(bits, [&](uint64_t each) { return each == bits.front(); });
 }
 
+// How often the rank had changed such parameters as it reached further ones, each time.
+std::vector<size_t> changes_before_further(const Rank& rank) {
+  std::vector<size_t> before;
+  size_t changes = 0;
+  for (const auto& record : rank.records) {
+    const auto* begun = digests_in(record, "begun");
+    const auto* changed = digests_in(record, "parameters");
+    if (begun && begun->list->of == kNoOptimizer) before.push_back(changes);
+    if (changed && changed->list->of == kNoOptimizer) ++changes;
+  }
+  return before;
+}
+
+// True if ranks reach further parameters at other times, as one does that draws a branch: which is
+// which on another rank shows nowhere.
+bool reach_at_other_times(const RecordedRun& run) {
+  const auto first = changes_before_further(run.ranks.front());
+  return std::ranges::any_of(
+      run.ranks, [&](const Rank& rank) { return changes_before_further(rank) != first; });
+}
+
 // True if the ranks end with the same tensors in other orders, or have reached others.
 bool order_is_unknown(const RecordedRun& run, const std::vector<Row>& rows) {
   const bool is_alone =
       std::ranges::all_of(rows, [](const Row& row) { return row.of == kNoOptimizer; });
+  if (is_alone && reach_at_other_times(run)) return true;
   if (is_alone)
     for (const auto& [name, bits] : begun_in(run, /*only_later=*/true))
       if (!are_alike(bits, run)) return true;
@@ -120,7 +142,7 @@ namespace {
 
 using Held = std::vector<const Digests*>;
 
-// What a rank recorded of such parameters, in order.
+// Lists the rank's records of such parameters, in order.
 Held held_by_hand(const Rank& rank, std::optional<Moment>& last) {
   Held held;
   for (const auto& record : rank.records)
@@ -148,6 +170,33 @@ Held numbered(const std::vector<Held>& ranks, size_t number) {
   return held;
 }
 
+// True if all ranks' backwards reach as many such parameters.
+bool reach_the_same(const RecordedRun& run) {
+  const auto count = [](const Rank& rank) {
+    size_t tensors = 0;
+    for (const auto& record : rank.records)
+      if (const auto* is = digests_in(record, "begun"); is && is->list->of == kNoOptimizer)
+        tensors += is->values.size();
+    return tensors;
+  };
+  const auto first = count(run.ranks.front());
+  return std::ranges::all_of(run.ranks, [&](const Rank& rank) { return count(rank) == first; });
+}
+
+EndedUnlike found(const char* pattern, std::string what, const char* cause, const Moment& last) {
+  return {{"", pattern, "the end of the run", std::move(what), {Cause{cause}}}, last};
+}
+
+EndedUnlike updated_on_some(const std::vector<Held>& ranks, const Moment& last) {
+  std::vector<std::string> changes;
+  for (const auto& rank : ranks) changes.push_back(counted(rank.size(), "change"));
+  return found("updated_on_some_ranks",
+               "the program changed parameters that no wrapper and no optimizer has more often on "
+               "some ranks than on others, and they end unlike: " +
+                   values_text(changes),
+               "an update under a condition that differs by rank, its own loss say", last);
+}
+
 }  // namespace
 
 std::optional<EndedUnlike> ended_unlike(const RecordedRun& run) {
@@ -162,32 +211,24 @@ std::optional<EndedUnlike> ended_unlike(const RecordedRun& run) {
       std::ranges::minmax_element(ranks, {}, [](const Held& held) { return held.size(); });
   const bool is_last_alone = least->size() == most->size();
   const size_t alike = least->size() - (is_last_alone && !least->empty() ? 1 : 0);
+  const bool any_never = least->empty() && most->size() >= kAlikeLeast && reach_the_same(run);
+  if (any_never) return updated_on_some(ranks, *last);
   if (alike < kAlikeLeast) return {};
   for (size_t number = 0; number < alike; ++number)
     if (!all_hold_the_same(numbered(ranks, number))) return {};
   Held ends;
-  std::vector<std::string> times;
   for (const auto& rank : ranks) {
     ends.push_back(rank.back());
-    times.push_back(counted(rank.size(), "change"));
     if (rank.back()->list->tensors != ranks.front().back()->list->tensors) return {};
   }
   if (all_hold_the_same(ends)) return {};
-  return EndedUnlike{
-      {"",
-       is_last_alone ? "last_update_alone" : "updated_on_some_ranks",
-       "the end of the run",
-       is_last_alone
-           ? "parameters that no wrapper and no optimizer has are the same on all ranks up to the "
-             "last update of the program, and differ behind it"
-           : "the program changed parameters that no wrapper and no optimizer has more often on "
-             "some ranks than on others, and they end unlike: " +
-                 values_text(times),
-       {Cause{is_last_alone
-                  ? "the last update takes gradients that nothing averaged: average them "
-                    "in each step, the last one of an epoch too"
-                  : "an update under a condition that differs by rank, its own loss say"}}},
-      *last};
+  if (!is_last_alone) return updated_on_some(ranks, *last);
+  return found("last_update_alone",
+               "parameters that no wrapper and no optimizer has are the same on all ranks up to "
+               "the last update of the program, and differ behind it",
+               "the last update takes gradients that nothing averaged: average them in each step, "
+               "the last one of an epoch too",
+               *last);
 }
 
 }  // namespace lockstep::recorded

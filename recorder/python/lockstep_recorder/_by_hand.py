@@ -5,12 +5,14 @@ import weakref
 import torch
 
 from ._collectives import REDUCING
-from ._gradients import STEPS_MOST
+from ._digests import bytes_of
+from ._gradients import STEPS_MOST, is_plain
 from ._models import Marks, is_divided, touch
 from ._objects import other_generators
 
 NODES_MOST = 20000  # Of a graph, in which leaves are sought.
 GIVEN_MOST = 16  # Parameters of optimizers that are looked at before the first update.
+HASHED_MOST = 1 << 14  # Elements.
 SMALL = 200  # Nodes of one that is looked at in each step.
 
 
@@ -43,11 +45,16 @@ def moves_samples(node):
 
 
 def marked(parameter):
-    return Marks([("", parameter)]), touch([("", parameter)])
+    return Marks([("", parameter)]), touch([("", parameter)]), hash_of(parameter)
 
 
 def is_other(parameter, seen):
-    return not seen[0].are_of([("", parameter)]) or seen[1] != touch([("", parameter)])
+    return not seen[0].are_of([("", parameter)]) or seen[1] != touch([("", parameter)]) or seen[2] != hash_of(parameter)
+
+
+def hash_of(parameter):
+    """Of a small one: a program may change a few rows by `p.data`."""
+    return hash(bytes_of(parameter.detach())) if parameter.numel() <= HASHED_MOST and is_plain(parameter.detach()) else None
 
 
 class Found:

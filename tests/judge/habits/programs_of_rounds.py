@@ -101,8 +101,39 @@ def leave_out(rank, name):
         model.zero_grad()
         cross_entropy(model(x), y).backward()
         average_by_hand(model)
-        if rank == 0 or name == "all_update" or number < 4:
+        if rank == 0 or name == "all_update" or name == "one_leaves_out" and number < 4:
             subtract(model)
+
+
+def train_by_rows(rank, name):
+    """Of a table beside a wrapper, whose rows `p.data` changes."""
+    ddp, table = DistributedDataParallel(layers()), nn.Parameter(torch.zeros(1000, CLASSES))
+    optimizer = sgd(ddp)
+    for number, (x, y) in enumerate(batches()):
+        rows = 211 * y + 7 * number + 3 + rank
+        optimizer.zero_grad()
+        table.grad = None
+        output = ddp(x)
+        (cross_entropy(output, y) + (output - table[rows]).square().mean()).backward()
+        optimizer.step()
+        if name == "rows_of_all":
+            dist.all_reduce(table.grad)
+        table.data -= table.grad.data
+
+
+def draw_branches(rank, name):
+    """Each rank draws the branch that it takes, and no optimizer has them."""
+    torch.manual_seed(0)
+    branches = nn.ModuleList(nn.Linear(WIDTH, CLASSES) for _ in range(3))
+    drawn = ((0, 0, 1, 1, 0, 1), (2, 1, 2, 1, 1, 2))[rank] if name == "branches" else (0, 0, 1, 1, 0, 1)
+    for number, (x, y) in enumerate(batches()):
+        branches.zero_grad()
+        cross_entropy(branches[drawn[number % 6]](x), y).backward()
+        for p in branches.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        if name == "branches":
+            average_by_hand(branches)
+        subtract(branches)
 
 
 def use_a_rate(rank, name):
@@ -136,8 +167,9 @@ def sum_rounds(rank, name):
 
 PROGRAMS = {perturb: ("perturbed", "offset_of_all", "offset_of_each"), train_a_late_head: ("late_head", "late_head_alone"),
             train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
-            leave_out: ("all_update", "one_leaves_out"),
+            leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
             use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),
+            train_by_rows: ("rows_of_all", "rows_of_each"), draw_branches: ("branches", "branches_of_own_gradients"),
             sum_rounds: ("average_of_each_round", "sum_of_one_round", "average_by_hand_at_the_end", "sum_by_hand_at_the_end")}
 
 
