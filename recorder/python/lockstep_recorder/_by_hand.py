@@ -53,7 +53,7 @@ def is_other(parameter, seen):
 
 
 def hash_of(parameter):
-    """Of a small one: a program may change a few rows by `p.data`."""
+    """Hashes a small one, of which a program may change a few rows by `p.data`."""
     return hash(bytes_of(parameter.detach())) if parameter.numel() <= HASHED_MOST and is_plain(parameter.detach()) else None
 
 

@@ -106,7 +106,7 @@ def leave_out(rank, name):
 
 
 def train_by_rows(rank, name):
-    """Of a table beside a wrapper, whose rows `p.data` changes."""
+    """A table beside a wrapper, whose rows `p.data` changes."""
     ddp, table = DistributedDataParallel(layers()), nn.Parameter(torch.zeros(1000, CLASSES))
     optimizer = sgd(ddp)
     for number, (x, y) in enumerate(batches()):
