@@ -128,14 +128,13 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
       if (finding) finding->details += unknown_to_the_wrapper(run, row);
     }
     if (!finding) continue;
-    judgement.findings.push_back(std::move(*finding));
-    judgement.at = row.at;
+    judgement.add(Found{std::move(*finding), row.at});
     break;
   }
   if (auto clipped = clipped_by_part(run);
-      clipped && (judgement.findings.empty() || comes_before(clipped->second, *judgement.at))) {
-    judgement.findings = {std::move(clipped->first)};
-    judgement.at = clipped->second;
+      clipped && (judgement.findings.empty() || comes_before(clipped->at, *judgement.at))) {
+    judgement.findings.clear();
+    judgement.add(std::move(clipped));
   }
   if (judgement.findings.empty() && compared == 0)
     return {.why_not = "no backward was synchronised on all ranks"};

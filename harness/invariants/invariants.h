@@ -9,6 +9,12 @@
 
 namespace lockstep::recorded {
 
+// A mistake, and when it was made.
+struct Found {
+  Finding finding;
+  Moment at;
+};
+
 struct Judgement {
   Findings findings;          // their rule is the invariant's, where they have none
   std::string compared;       // "48 collectives", of an invariant that was judged
@@ -18,6 +24,13 @@ struct Judgement {
   std::optional<Moment> at;   // of the first finding; none where it is about the whole run
   bool is_victim = false;     // a rank gave up waiting for a peer, so that another finding is first
   bool is_customary = false;  // its findings are remarks that a strict judgement fails
+
+  // Takes what is found first.
+  void add(std::optional<Found> found) {
+    if (!found || !findings.empty()) return;
+    findings.push_back(std::move(found->finding));
+    at = std::move(found->at);
+  }
 };
 
 struct OneProcess;

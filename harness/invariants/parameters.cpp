@@ -43,8 +43,7 @@ class Replicas {
     Judgement judgement;
     for (size_t at = 0; at < rows_.size() && judgement.findings.empty(); ++at) judge(at, judgement);
     if (auto lost = lost_.finding(); lost && judgement.findings.empty()) {
-      judgement.findings.push_back(std::move(*lost));
-      judgement.at = lost_.at();
+      judgement.add(Found{std::move(*lost), lost_.at()});
     }
     judgement.compared = counted(compared_, "time");
     return judgement;
@@ -141,8 +140,7 @@ class Replicas {
       finding->details.push_back(
           Cause{"ranks update on their own, and the program sends them what others updated, but "
                 "not all of it"});
-    judgement.at = row.at;
-    judgement.findings.push_back(std::move(*finding));
+    judgement.add(Found{std::move(*finding), row.at});
   }
 
   // True if the program updates these itself, and makes them the same later, as local SGD does.
@@ -258,9 +256,7 @@ void add_untrained(const RecordedRun& run, Judgement& judgement) {
   }
   auto evaluated = evaluated_unlike(run);
   if (evaluated.remark) judgement.remarks.push_back(std::move(*evaluated.remark));
-  if (!evaluated.finding || !judgement.findings.empty()) return;
-  judgement.findings.push_back(std::move(*evaluated.finding));
-  judgement.at = evaluated.at;
+  judgement.add(std::move(evaluated.found));
 }
 
 }  // namespace
@@ -270,13 +266,8 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   if (const auto* why = not_data_parallel(run)) return {.why_not = why};
   Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
-  const auto add = [&](auto found) {
-    if (!found || !judgement.findings.empty()) return;
-    judgement.findings.push_back(std::move(found->finding));
-    judgement.at = found->at;
-  };
-  add(scaled_average(run));
-  add(ended_unlike(run));
+  judgement.add(scaled_average(run));
+  judgement.add(ended_unlike(run));
   add_untrained(run, judgement);
   judgement.remarks += loaded_at_other_steps(run);
   judgement.remarks += changed_on_some_ranks_alone(run);

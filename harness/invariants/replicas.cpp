@@ -96,8 +96,7 @@ Judgement all_the_same(const RecordedRun& run, std::string_view role,
     any_whole = any_whole || row.is_whole();
     compared += row.is_whole() && (has_comparison(row) || !row.is_divided()) ? 1 : 0;
     if (auto finding = difference_in(row, std::string(role) + " of " + row.of)) {
-      judgement.findings.push_back(std::move(*finding));
-      judgement.at = row.at;
+      judgement.add(Found{std::move(*finding), row.at});
       break;
     }
   }
@@ -189,8 +188,7 @@ Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
             ? 1
             : 0;
     if (auto finding = other_settings(row)) {
-      judgement.findings.push_back(std::move(*finding));
-      judgement.at = row.at;
+      judgement.add(Found{std::move(*finding), row.at});
       break;
     }
   }
@@ -199,8 +197,7 @@ Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
     if (!judgement.findings.empty()) {
       judgement.findings.front().details += own->finding.details;
     } else {
-      judgement.findings.push_back(std::move(own->finding));
-      judgement.at = own->at;
+      judgement.add(std::move(own));
     }
   }
   judgement.compared = counted(compared, "update");

@@ -45,12 +45,12 @@ Details skipped_update(const Rank& rank, const Moment& at) {
 }
 
 // The first place at which two ranks did different things, though both went on.
-std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& run) {
+std::optional<Found> first_other_deed(const RecordedRun& run) {
   if (std::any_of(run.ranks.begin(), run.ranks.end(),
                   [](const Rank& rank) { return !rank.joins.empty(); }))
     return {};
   const auto first = deeds_of(run.ranks.front());
-  std::optional<std::pair<Finding, Moment>> found;
+  std::optional<Found> found;
   for (size_t number = 1; number < run.ranks.size(); ++number) {
     const auto& other = run.ranks[number];
     const auto deeds = deeds_of(other);
@@ -58,7 +58,7 @@ std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& ru
     while (at < std::min(first.size(), deeds.size()) && first[at].what == deeds[at].what) ++at;
     if (at >= std::min(first.size(), deeds.size())) continue;
     const auto &here = first[at], &there = deeds[at];
-    if (found && !comes_before(here.at, found->second)) continue;
+    if (found && !comes_before(here.at, found->at)) continue;
     const bool is_skipped =
         here.what.starts_with("an update") != there.what.starts_with("an update");
     const auto place = "step " + std::to_string(here.at.step);
@@ -137,9 +137,8 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   if (updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   if (auto found = first_other_deed(run)) {
-    found->first.details += how_ranks_ended(run);
-    judgement.findings.push_back(std::move(found->first));
-    judgement.at = found->second;
+    found->finding.details += how_ranks_ended(run);
+    judgement.add(std::move(found));
     return judgement;
   }
   for (const auto& rank : run.ranks) {

@@ -14,11 +14,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-struct Found {
-  Finding finding;
-  Moment at;
-};
-
 // A backward whose gradients DistributedDataParallel does not average, by its kind.
 std::optional<Finding> past_the_wrapper(const Rank& rank, const Fact& backward, const Moment& at) {
   const auto kind = backward.text("kind"), model = backward.text("model");

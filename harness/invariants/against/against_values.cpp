@@ -217,8 +217,7 @@ Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
     if (auto finding = comparer.at(row, counts)) {
       add_causes(*finding, row, counts, run, one);
       judgement.is_certain = finding->pattern != "drops_units";
-      judgement.findings.push_back(std::move(*finding));
-      judgement.at = row.point.moment();
+      judgement.add(Found{std::move(*finding), row.point.moment()});
       break;
     }
     if (comparer.has_ended()) break;

@@ -17,11 +17,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-struct Found {
-  Finding finding;
-  Moment at;
-};
-
 // The elements that the program's own all-reduces summed in a step behind its first backward.
 double elements_summed(const Rank& rank, int step) {
   double elements = 0;
@@ -149,14 +144,8 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   size_t compared = 0;
   add_factors(run, judgement, compared);
   for (auto found : {summed_again(run), clipped_while_scaled(run), not_waited(run)})
-    if (found && judgement.findings.empty()) {
-      judgement.findings.push_back(std::move(found->finding));
-      judgement.at = found->at;
-    }
-  if (auto again = divided_again(run); again && judgement.findings.empty()) {
-    judgement.findings.push_back(std::move(again->finding));
-    judgement.at = again->at;
-  }
+    judgement.add(std::move(found));
+  judgement.add(divided_again(run));
   if (auto clipped = clipped_before_averaging(run)) judgement.remarks.push_back(*clipped);
   size_t backwards = 0;
   judgement.remarks += terms_weighed_unlike(run, backwards);

@@ -109,14 +109,14 @@ std::optional<Moment> divided_in_the_loss(const RecordedRun& run) {
   return Moment{steps.front(), "backward"};
 }
 
-DividedAgain found(const Moment& at, const std::string& what, std::string cause) {
+Found found(const Moment& at, const std::string& what, std::string cause) {
   const auto place = "step " + std::to_string(at.step) + ", " + at.phase;
   return {{"", "divided_twice", place, what, {Cause{std::move(cause)}}}, at};
 }
 
 }  // namespace
 
-std::optional<DividedAgain> divided_again(const RecordedRun& run) {
+std::optional<Found> divided_again(const RecordedRun& run) {
   if (const auto divided = divided_by_hand(run))
     return found(divided->second,
                  "the gradients that an update took of " + divided->first +

@@ -7,10 +7,6 @@ namespace lockstep::recorded {
 
 // A finding where the program divides gradients by hand behind the backward that averaged them, or
 // divides the sum in its loss by the number of terms of all ranks, and does not multiply it.
-struct DividedAgain {
-  Finding finding;
-  Moment at;
-};
-std::optional<DividedAgain> divided_again(const RecordedRun& run);
+std::optional<Found> divided_again(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -78,8 +78,7 @@ Finding divided_twice(const AveragedGradients& is) {
 // The first that is certain is a finding, and the first of the others a remark.
 void add(Judgement& judgement, bool is_certain, Finding finding, const Moment& at) {
   if (is_certain && judgement.findings.empty()) {
-    judgement.findings.push_back(std::move(finding));
-    judgement.at = at;
+    judgement.add(Found{std::move(finding), at});
   } else if (judgement.remarks.empty()) {
     judgement.remarks.push_back(std::move(finding));
   }
@@ -184,14 +183,12 @@ void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared)
   if (!judgement.findings.empty()) return;
   if (auto same = same_gradients(averages.all());
       same && !exchanges_activations(run, averages.all().front().front()->at.step)) {
-    judgement.at = averages.all().front().front()->at;
-    judgement.findings.push_back(std::move(*same));
+    judgement.add(Found{std::move(*same), averages.all().front().front()->at});
     return;
   }
   for (const auto& ranks : averages.all())
     if (auto other = other_reduction(ranks)) {
-      judgement.findings.push_back(std::move(*other));
-      judgement.at = ranks.front()->at;
+      judgement.add(Found{std::move(*other), ranks.front()->at});
       return;
     }
 }

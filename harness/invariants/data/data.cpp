@@ -169,8 +169,7 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
       return judgement;
     }
     if (auto numbering = other_numbering(row)) {
-      judgement.findings.push_back(std::move(*numbering));
-      judgement.at = row.by_rank.front().last;
+      judgement.add(Found{std::move(*numbering), row.by_rank.front().last});
       return judgement;
     }
     auto other = other_content(row);
@@ -183,8 +182,7 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
         "one sampler splits it by number, so that ranks draw the same samples, and some that "
         "others keep for validation: was it split with a seed of each rank's own, or divided by "
         "rank before the sampler divides it once more?");
-    judgement.findings.push_back(std::move(*other));
-    judgement.at = row.by_rank.front().last;
+    judgement.add(Found{std::move(*other), row.by_rank.front().last});
     return judgement;
   }
   if (auto numbers = other_numbers(rows)) judgement.findings.push_back(std::move(*numbers));
@@ -206,8 +204,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
       if (judgement.remarks.empty()) judgement.remarks.push_back(divided_batches(*finding));
       return;
     }
-    judgement.findings.push_back(std::move(*finding));
-    judgement.at = at;
+    judgement.add(Found{std::move(*finding), at});
   };
   for (const auto& row : rows) {
     const auto& at = row.by_rank.front().last;

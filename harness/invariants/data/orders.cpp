@@ -157,18 +157,12 @@ Judgement orders_change(const RecordedRun& run) {
     const auto& row = rows[i];
     const auto *by_sampler = last_pass_over(rows, i, "sampler_of"),
                *by_dataset = last_pass_over(rows, i, "of");
-    if (auto forgotten = by_sampler ? forgotten_epoch(row, *by_sampler) : std::nullopt) {
-      judgement.findings.push_back(std::move(*forgotten));
-      judgement.at = row.by_rank.front().last;
-    }
-    if (auto stale = by_dataset ? stale_stream(row, *by_dataset) : std::nullopt) {
-      judgement.findings.push_back(std::move(*stale));
-      judgement.at = row.by_rank.front().last;
-    }
-    if (auto again = begins_again(rows, i); again && judgement.findings.empty()) {
-      judgement.findings.push_back(std::move(*again));
-      judgement.at = row.by_rank.front().last;
-    }
+    const auto found = [&](std::optional<Finding> finding) {
+      if (finding) judgement.add(Found{std::move(*finding), row.by_rank.front().last});
+    };
+    if (by_sampler) found(forgotten_epoch(row, *by_sampler));
+    if (by_dataset) found(stale_stream(row, *by_dataset));
+    found(begins_again(rows, i));
     const auto* before = last_whole_pass(rows, i);
     if (!before || !judgement.findings.empty()) continue;
     ++compared;
@@ -178,14 +172,13 @@ Judgement orders_change(const RecordedRun& run) {
     const bool same_epoch = epoch(row) == epoch(*before);
     if (!begins_like(row, *before) || (!same_epoch && row.by_rank.front().length() < kLengthLeast))
       continue;
-    judgement.findings.push_back(
-        {"", "epoch_ignored", row.place(),
-         row.place() + " has the order of " + before->place() + " on every rank: " +
-             (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
-                               std::to_string(epoch(row).value_or(0)) + " in both"
-                         : "set_epoch was called, on a sampler that does not use it"),
-         draws_of(row)});
-    judgement.at = row.by_rank.front().last;
+    found(Finding{
+        "", "epoch_ignored", row.place(),
+        row.place() + " has the order of " + before->place() + " on every rank: " +
+            (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
+                              std::to_string(epoch(row).value_or(0)) + " in both"
+                        : "set_epoch was called, on a sampler that does not use it"),
+        draws_of(row)});
   }
   if (compared == 0 && judgement.findings.empty())
     return {.why_not = "no loader that shuffles made two whole passes of training"};

@@ -73,7 +73,7 @@ std::string text_of(double factor) {
 
 }  // namespace
 
-std::optional<std::pair<Finding, Moment>> clipped_by_part(const RecordedRun& run) {
+std::optional<Found> clipped_by_part(const RecordedRun& run) {
   std::map<std::pair<std::string, int>, Row> gradients;  // the last of each model and step
   for (const auto& row : rows_of(run, "gradients"))
     gradients.insert_or_assign({row.of, row.at.step}, row);
@@ -92,7 +92,7 @@ std::optional<std::pair<Finding, Moment>> clipped_by_part(const RecordedRun& run
     if (factors.size() < row.by_rank.size()) continue;
     const auto [least, most] = std::minmax_element(factors.begin(), factors.end());
     if (*most - *least <= kSame * *most) continue;
-    return std::pair{
+    return Found{
         Finding{
             "",
             "clipped_by_part",

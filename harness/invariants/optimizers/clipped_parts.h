@@ -7,6 +7,6 @@ namespace lockstep::recorded {
 
 // The first update that took gradients of a divided model, or by an optimizer that divides its
 // state, to which each rank had applied a factor of its own; nothing where there is none.
-std::optional<std::pair<Finding, Moment>> clipped_by_part(const RecordedRun& run);
+std::optional<Found> clipped_by_part(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -34,13 +34,13 @@ bool differ(double a, double b) {
 
 }  // namespace
 
-std::optional<OwnMetrics> own_metrics(const RecordedRun& run) {
+std::optional<Found> own_metrics(const RecordedRun& run) {
   constexpr size_t kTimesLeast = 2;
   std::vector<std::map<std::string, std::vector<Metric>>> ranks;
   for (const auto& rank : run.ranks) ranks.push_back(metrics_of(rank));
   for (const auto& [of, first] : ranks.front()) {
     size_t unlike = 0;
-    std::optional<OwnMetrics> found;
+    std::optional<Found> found;
     for (size_t number = 0; number < first.size(); ++number) {
       std::vector<std::string> texts;
       bool any = false;
@@ -54,7 +54,7 @@ std::optional<OwnMetrics> own_metrics(const RecordedRun& run) {
       ++unlike;
       const auto place = "step " + std::to_string(first[number].at.step);
       if (!found)
-        found = OwnMetrics{
+        found = Found{
             {"",
              "own_metric",
              place,

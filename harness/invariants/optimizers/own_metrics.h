@@ -7,10 +7,6 @@ namespace lockstep::recorded {
 
 // A finding where ReduceLROnPlateau gets a number of its own on each rank, time and again: the
 // ranks' learning rates are then alike by luck.
-struct OwnMetrics {
-  Finding finding;
-  Moment at;
-};
-std::optional<OwnMetrics> own_metrics(const RecordedRun& run);
+std::optional<Found> own_metrics(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

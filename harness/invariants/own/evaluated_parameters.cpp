@@ -32,8 +32,7 @@ EvaluatedUnlike evaluated_unlike(const RecordedRun& run) {
       if (!out.remark) out.remark = std::move(finding);
       continue;
     }
-    out.finding = std::move(finding);
-    out.at = row.at;
+    out.found = Found{std::move(*finding), row.at};
     return out;
   }
   return out;

@@ -5,11 +5,11 @@
 
 namespace lockstep::recorded {
 
-// Ranks that evaluate one model through its wrapper with other parameters each: a finding, or a
-// remark where the next update finds them the same again. `at` is when.
+// Ranks that evaluate one model through its wrapper with other parameters each: a mistake, or a
+// remark where the next update finds them the same again.
 struct EvaluatedUnlike {
-  std::optional<Finding> finding, remark;
-  Moment at;
+  std::optional<Found> found;
+  std::optional<Finding> remark;
 };
 EvaluatedUnlike evaluated_unlike(const RecordedRun& run);
 

@@ -98,7 +98,7 @@ std::vector<Averaging> averagings_in(const RecordedRun& run) {
 
 }  // namespace
 
-std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
+std::optional<Found> scaled_average(const RecordedRun& run) {
   const auto all = averagings_in(run);
   if (all.empty()) return {};
   const auto world = static_cast<double>(run.ranks.size());
@@ -117,7 +117,7 @@ std::optional<ScaledAverage> scaled_average(const RecordedRun& run) {
     return !is_sums || is_sum(each.growth, world);
   });
   const auto place = "step " + std::to_string(first.at.step) + ", " + first.at.phase;
-  return ScaledAverage{
+  return Found{
       {"",
        is_sums ? "sum_not_average" : "divided_twice",
        place,

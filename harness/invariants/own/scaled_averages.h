@@ -7,11 +7,7 @@ namespace lockstep::recorded {
 
 // Parameters that the program makes the same between updates, and that are then the number of
 // ranks times what the ranks had, or that part of it, each time: a sum, or an average divided once
-// more. By norms: no average of tensors is larger than the largest of them. `at` is the first time.
-struct ScaledAverage {
-  Finding finding;
-  Moment at;
-};
-std::optional<ScaledAverage> scaled_average(const RecordedRun& run);
+// more. By norms: no average of tensors is larger than the largest of them. Of the first time.
+std::optional<Found> scaled_average(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -183,11 +183,11 @@ bool reach_the_same(const RecordedRun& run) {
   return std::ranges::all_of(run.ranks, [&](const Rank& rank) { return count(rank) == first; });
 }
 
-EndedUnlike found(const char* pattern, std::string what, const char* cause, const Moment& last) {
+Found found(const char* pattern, std::string what, const char* cause, const Moment& last) {
   return {{"", pattern, "the end of the run", std::move(what), {Cause{cause}}}, last};
 }
 
-EndedUnlike updated_on_some(const std::vector<Held>& ranks, const Moment& last) {
+Found updated_on_some(const std::vector<Held>& ranks, const Moment& last) {
   std::vector<std::string> changes;
   for (const auto& rank : ranks) changes.push_back(counted(rank.size(), "change"));
   return found("updated_on_some_ranks",
@@ -199,7 +199,7 @@ EndedUnlike updated_on_some(const std::vector<Held>& ranks, const Moment& last) 
 
 }  // namespace
 
-std::optional<EndedUnlike> ended_unlike(const RecordedRun& run) {
+std::optional<Found> ended_unlike(const RecordedRun& run) {
   constexpr size_t kAlikeLeast = 2;
   if (!all_returned(run) || trains_within_steps(run) ||
       order_is_unknown(run, rows_of(run, "parameters")))

@@ -33,10 +33,6 @@ std::string why_not_by_hand(const RecordedRun& run);
 
 // A finding where ranks that held the same such parameters end with others: some made further
 // updates, or the last one took each rank's own gradients, which no later backward shows.
-struct EndedUnlike {
-  Finding finding;
-  Moment at;
-};
-std::optional<EndedUnlike> ended_unlike(const RecordedRun& run);
+std::optional<Found> ended_unlike(const RecordedRun& run);
 
 }  // namespace lockstep::recorded
