@@ -1,5 +1,6 @@
 """Records what programs do by hand: they update parameters that no optimizer and no wrapper has, or average them once behind all updates."""
 import collections
+import gc
 import weakref
 
 import torch
@@ -14,6 +15,9 @@ NODES_MOST = 20000  # Of a graph, in which leaves are sought.
 GIVEN_MOST = 16  # Parameters of optimizers that are looked at before the first update.
 HASHED_MOST = 1 << 14  # Elements.
 SMALL = 200  # Nodes of one that is looked at in each step.
+
+
+of_modules = {}  # By id of a leaf that a sum moves, a reference to it and whether a module has it.
 
 
 def leaves_of_graphs(losses):
@@ -41,7 +45,18 @@ def moves_samples(node):
     leaf = other.next_functions[0][0] if is_part else other
     shape = tuple(node._input_metadata[0].shape) if type(leaf).__name__ == "AccumulateGrad" and hasattr(node, "_input_metadata") else ()
     if len(shape) > 1 and leaf.variable.dim() == len(shape) and tuple(leaf.variable.shape)[is_part:] == shape[is_part:] and shape[0] > 1:
-        yield id(leaf.variable)
+        if not is_of_a_module(leaf.variable):
+            yield id(leaf.variable)
+
+
+def is_of_a_module(leaf):
+    """Whether a module has it: a weight with noise, say."""
+    known = of_modules.get(id(leaf))
+    if known is None or known[0]() is not leaf:
+        holders = (each for each in gc.get_referrers(leaf) if type(each) is dict) if isinstance(leaf, torch.nn.Parameter) else ()
+        is_held = any(all(value is None or isinstance(value, torch.nn.Parameter) for value in list(each.values())) for each in holders)
+        known = of_modules[id(leaf)] = weakref.ref(leaf, lambda _, key=id(leaf): of_modules.pop(key, None)), is_held
+    return known[1]
 
 
 def marked(parameter):

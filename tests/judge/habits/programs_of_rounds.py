@@ -105,6 +105,21 @@ def leave_out(rank, name):
             subtract(model)
 
 
+def train_with_noise(rank, name):
+    """A head by hand beside a wrapper, whose weights have noise added to them."""
+    ddp, head = DistributedDataParallel(layers()), nn.Linear(CLASSES, CLASSES, bias=False)
+    dist.broadcast(head.weight.data, 0)
+    optimizer, draw = sgd(ddp), torch.Generator().manual_seed(rank)
+    for x, y in batches():
+        optimizer.zero_grad()
+        head.zero_grad()
+        cross_entropy(ddp(x) @ (head.weight + 0.01 * torch.randn(CLASSES, CLASSES, generator=draw)), y).backward()
+        optimizer.step()
+        if name == "noisy_head":
+            average_by_hand(head)
+        subtract(head)
+
+
 def train_by_rows(rank, name):
     """A table beside a wrapper, whose rows `p.data` changes."""
     ddp, table = DistributedDataParallel(layers()), nn.Parameter(torch.zeros(1000, CLASSES))
@@ -169,6 +184,7 @@ PROGRAMS = {perturb: ("perturbed", "offset_of_all", "offset_of_each"), train_a_l
             train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
             leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
             use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),
+            train_with_noise: ("noisy_head", "noisy_head_alone"),
             train_by_rows: ("rows_of_all", "rows_of_each"), draw_branches: ("branches", "branches_of_own_gradients"),
             sum_rounds: ("average_of_each_round", "sum_of_one_round", "average_by_hand_at_the_end", "sum_by_hand_at_the_end")}
 

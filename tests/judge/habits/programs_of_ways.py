@@ -227,14 +227,14 @@ def subtract(module):
 
 
 def learn_codes(rank, name):
-    """A code for each sample of a rank, which it learns beside the model; of noise of its own, or all from zero."""
+    """Codes of a rank, which it learns beside the model; of noise of its own, or all from zero."""
     model = DistributedDataParallel(layers())
     optimizer = sgd(model)
     codes = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(rank))
     codes = nn.Parameter(codes if name == "own_codes" else torch.zeros_like(codes))
     for x, y in batches():
         optimizer.zero_grad()
-        cross_entropy(model(x + codes[:len(x)]), y).backward()
+        cross_entropy(model(torch.cat([x[:, :4], codes[:len(x), :4]], 1)), y).backward()
         optimizer.step()
         codes.data -= 0.1 * codes.grad
         codes.grad = None

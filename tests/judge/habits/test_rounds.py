@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("perturbed", "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand", "rows_of_all")
+CLEAN = ("perturbed", "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand", "rows_of_all", "noisy_head")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "all_update": ("run.is_recorded_whole", "updates_by_itself"),
@@ -27,6 +27,7 @@ MISTAKES = {
     "optimizer_for_its_rate_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
     "one_leaves_out": ("parameters.are_the_same", "updated_on_some_ranks", "rank 1 has 4 changes"),
     "one_never_updates": ("parameters.are_the_same", "updated_on_some_ranks", "rank 1 has 0 changes"),
+    "noisy_head_alone": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
     "rows_of_each": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
     "branches_of_own_gradients": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
     "sum_of_one_round": ("parameters.are_the_same", "sum_not_average", "times what the ranks had, in 1 of"),
