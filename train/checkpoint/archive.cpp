@@ -100,7 +100,7 @@ class File {
     if (known != storages_.end())
       throw std::runtime_error("its record " + name + " is of two kinds of numbers");
     const at::Tensor tensor = at::empty({count}, dtype);
-    if (size > 0) records_.read(name, tensor.data_ptr());
+    records_.read(name, tensor.data_ptr());
     check(name, tensor.const_data_ptr(), size);
     return storages_[name] = tensor;
   }

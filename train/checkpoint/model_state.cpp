@@ -33,14 +33,18 @@ Tensors tensors_of(const torch::nn::Module& model) {
   return tensors;
 }
 
-std::map<std::string, c10::IValue> entries_of(const Entry& state) {
+// A model may have a part that is called "module" itself, whose names keep the prefix.
+std::map<std::string, c10::IValue> entries_of(const Entry& state, const Tensors& targets) {
   std::map<std::string, c10::IValue> entries;
   const auto all = state.dict();
   for (const auto& [name, entry] : all->entries) {
     if (!name.isString()) throw std::runtime_error(state.what() + " has a key that is no text");
     entries.emplace(name.toStringRef(), entry);
   }
-  strip_prefix(entries);
+  const bool are_of_the_model = std::all_of(entries.begin(), entries.end(), [&](const auto& each) {
+    return targets.contains(each.first);
+  });
+  if (!are_of_the_model) strip_prefix(entries);
   return entries;
 }
 
@@ -70,8 +74,8 @@ StateDict state_of_model(const torch::nn::Module& model) {
 }
 
 Assignments assignments_from(const Entry& state, torch::nn::Module& model) {
-  const auto entries = entries_of(state);
   const Tensors targets = tensors_of(model);
+  const auto entries = entries_of(state, targets);
   const std::string missing = lacking(targets, entries), extra = lacking(entries, targets);
   if (!missing.empty() || !extra.empty())
     throw std::runtime_error(state.what() +

@@ -125,7 +125,7 @@ at::Tensor rebuilt_tensor(const std::vector<PickleItem>& arguments) {
   const std::int64_t offset = arguments[1].number();
   const auto sizes = arguments[2].extents(), strides = arguments[3].extents();
   const auto bad = [] { refuse_pickle("a tensor in it reaches beyond its storage"); };
-  if (sizes.size() != strides.size() || offset < 0 || offset > storage.numel()) bad();
+  if (sizes.size() != strides.size() || offset < 0) bad();
   std::int64_t last = offset;
   bool is_empty = false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
