@@ -180,6 +180,22 @@ TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
   EXPECT_EQ(reports, same(2, "reported"));
 }
 
+TEST(PowerSgd, ThatRanksHaveLoadedFactorsOfOtherGradientsIsReported) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const PowerSgdOptions options{.start_power_sgd_iter = 0, .min_compression_rate = 1.0};
+    const auto first = std::make_shared<PowerSgd>(options);
+    const auto second = std::make_shared<PowerSgd>(options);
+    Trained one(group, first), other(group, second);
+    one.step(0);
+    other.step(1);
+    const std::string saves[] = {saved(*first, one), saved(*second, other)};
+    load(*first, one, saves[group->getRank()]);
+    one.ddp->update_process_group(group);
+    return said([&] { one.step(2); }, "passes so far: 1 on rank 0, 1 on rank 1");
+  });
+  EXPECT_EQ(reports, same(2, "reported"));
+}
+
 // Its ranks had one state in the pass before.
 TEST(PowerSgd, ThatRanksHaveLoadedFromDifferentSavesIsReportedAfterAPassToo) {
   const auto reports = run_world(2, [](const Group& group) {

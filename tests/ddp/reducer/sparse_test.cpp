@@ -52,6 +52,30 @@ TEST(SparseGradients, ThatNoRankHasTravelAsSizesAlone) {
   EXPECT_EQ(reports, same(2, "undefined, 0 more"));
 }
 
+TEST(SparseGradients, OfFewerSparseDimensionsOnOneRankAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Communicator communicator(group, std::nullopt);
+    std::string report;
+    for (const int narrow : {0, 1}) {
+      SparseSum sum(torch::zeros({3, 2}));
+      sum.pack(torch::ones({3, 2}).to_sparse(group->getRank() == narrow ? 1 : 2), 2);
+      sum.start(communicator, 0);
+      sum.wait_for_sizes(communicator);
+      try {
+        sum.finish(communicator);
+      } catch (const DisagreementError& error) {
+        report += std::string(error.what()) + "\n";
+      }
+    }
+    return report;
+  });
+  const auto sentence = [](int rank) {
+    return "gradients of one parameter have 1 sparse dimensions on rank " + std::to_string(rank) +
+           " and 2 on another\n";
+  };
+  EXPECT_EQ(reports, same(2, sentence(0) + sentence(1)));
+}
+
 // The weights of an embedding that a later layer uses, too, have a dense gradient in the sum.
 TEST(SparseGradients, ThatTurnOutDenseAreReportedOnEveryRank) {
   struct Tied : torch::nn::Module {
