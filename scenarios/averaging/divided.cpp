@@ -22,7 +22,24 @@ Counter counter(const Divided& c, Stream stream, int step, size_t p) {
           .index = uint64_t{p} << 32};
 }
 
+at::Tensor values_of(const Divided& c, Stream stream, int step, size_t p) {
+  const auto dtype = dtype_of(c, p);
+  const int64_t parts = at::isComplexType(dtype) ? 2 : 1;
+  const auto row = real_numbers(counter(c, stream, step, p), {parts * size_of(c, p)})
+                       .to(c10::toRealValueType(dtype));
+  return parts == 1 ? row : at::view_as_complex(row.view({-1, parts})).clone();
+}
+
 }  // namespace
+
+at::ScalarType dtype_of(const Divided& c, size_t p) {
+  const auto dtype = scenarios::dtype_of(c, p, at::kFloat);
+  return c.optimizer == OptimizerKind::amsgrad ? c10::toRealValueType(dtype) : dtype;
+}
+
+at::Tensor parts_of(const at::Tensor& tensor) {
+  return (tensor.is_complex() ? at::view_as_real(tensor) : tensor).reshape({-1});
+}
 
 size_t group_count(const Divided& c) {
   return std::min(static_cast<size_t>(c.groups), parameter_count(c));
@@ -133,17 +150,16 @@ int64_t numbers_kept(OptimizerKind optimizer) {
 Tensors parameters_of(const Divided& c, const c10::Device& device) {
   Tensors out;
   for (size_t p = 0; p < parameter_count(c); ++p) {
-    const auto values = real_numbers(counter(c, Stream::parameter, 0, p), {size_of(c, p)});
-    out.push_back(values.to(device, dtype_of(c, p)).set_requires_grad(true));
+    out.push_back(values_of(c, Stream::parameter, 0, p).to(device).set_requires_grad(true));
   }
   return out;
 }
 
 void set_gradients(const Divided& c, int step, const Tensors& parameters) {
   for (size_t p = 0; p < parameters.size(); ++p) {
-    const auto values = real_numbers(counter(c, Stream::cotangent, step, p), {size_of(c, p)});
+    const auto values = values_of(c, Stream::cotangent, step, p);
     parameters[p].mutable_grad() =
-        has_gradient(c, step, p) ? values.to(parameters[p].options()) : at::Tensor();
+        has_gradient(c, step, p) ? values.to(parameters[p].device()) : at::Tensor();
   }
 }
 

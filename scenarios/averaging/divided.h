@@ -13,6 +13,9 @@ namespace lockstep::scenarios::averaging {
 // all with zeros.
 enum class Clears { replaces, drops, fills };
 
+inline constexpr auto kRealOrComplex =
+    one_of<Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128>;
+
 struct Divided {
   WorldSpec world;
   int steps = 1;
@@ -29,6 +32,7 @@ struct Divided {
   int lacking = 0;   // so many of three parameters have no gradient, other ones in each step
   int settings = 0;  // of the first group; each other group's are the next (settle())
   bool with_closure = false;         // which sets the gradients and returns a loss
+  bool without_grad = false;         // steps are called where gradients are off
   Clears clears = Clears::replaces;  // between steps
   uint64_t seed = 0;
   auto operator<=>(const Divided&) const = default;
@@ -40,7 +44,7 @@ struct Divided {
                                    OptimizerKind::adamw, OptimizerKind::amsgrad,
                                    OptimizerKind::adagrad, OptimizerKind::rmsprop>),
                       field("sizes", &Divided::sizes, between(1, 4096)),
-                      field("dtypes", &Divided::dtypes, kSingleOrDouble, Cost::numbers),
+                      field("dtypes", &Divided::dtypes, kRealOrComplex, Cost::numbers),
                       field("groups", &Divided::groups, between(1, 8)),
                       field("late_group", &Divided::late_group, between(0, 30)),
                       field("slower", &Divided::slower, between(0, 30)),
@@ -51,13 +55,19 @@ struct Divided {
                       field("lacking", &Divided::lacking, between(0, 2)),
                       field("settings", &Divided::settings, between(0, 3)),
                       field("with_closure", &Divided::with_closure),
+                      field("without_grad", &Divided::without_grad),
                       field("clears", &Divided::clears),
                       field("seed", &Divided::seed, {}, Cost::numbers)};
   }
 };
 
 using Tensors = std::vector<at::Tensor>;
-using scenarios::dtype_of;
+
+// AMSGrad takes the larger of two numbers, so its parameters are real where others are complex.
+at::ScalarType dtype_of(const Divided& c, size_t p);
+
+// A row of numbers; of complex ones, their parts.
+at::Tensor parts_of(const at::Tensor& tensor);
 
 // Counts what exists in a step: param groups, and ranks that train.
 size_t group_count(const Divided& c);

@@ -60,13 +60,14 @@ void clear_gradients(const Divided& c, RankContext& here, int step, const Tensor
   if (optimizer) optimizer->zero_grad(/*set_to_none=*/c.clears == Clears::drops);
   here.enter(step, "cleared");
   for (size_t p = 0; p < parameters.size(); ++p)
-    here.record(gradient_name(p), optimizer ? gradient_or_nothing(parameters[p])
-                                            : parameters[p].detach().narrow(0, 0, 0));
+    here.record(gradient_name(p), parts_of(optimizer ? gradient_or_nothing(parameters[p])
+                                                     : parameters[p].detach().narrow(0, 0, 0)));
 }
 
 // Nothing on a rank that trains no longer.
 void step_once(const Divided& c, RankContext& here, int step, const Tensors& parameters,
                ShardedOptimizer* optimizer) {
+  const at::AutoGradMode mode(!c.without_grad);
   int64_t calls = 0, loss = 0;
   const auto compute = [&] {
     ++calls;
@@ -156,8 +157,8 @@ void program(const Divided& c, RankContext& here) {
     of_one->step();
     here.enter(step, "after step");
     for (size_t p = 0; p < whole.size(); ++p) {
-      here.record("divided w" + std::to_string(p), divided[p].detach());
-      here.record("whole w" + std::to_string(p), whole[p].detach());
+      here.record("divided w" + std::to_string(p), parts_of(divided[p].detach()));
+      here.record("whole w" + std::to_string(p), parts_of(whole[p].detach()));
     }
     here.record("elements of state",
                 std::vector<int64_t>{of_ranks ? of_ranks->elements_of_state() : 0});
@@ -168,7 +169,8 @@ void program(const Divided& c, RankContext& here) {
 // The values that ranks held before a step.
 Row before_step(const Divided& c, const History& h, int step, const char* what, size_t p) {
   if (step > 0) return h.row({step - 1, "after step"}, what + std::to_string(p));
-  const auto start = recorded(parameters_of(c, c10::kCPU)[p].detach(), dtype_of(c, p));
+  const auto row = parts_of(parameters_of(c, c10::kCPU)[p].detach());
+  const auto start = recorded(row, row.scalar_type());
   return {{}, "", std::vector(static_cast<size_t>(c.world.size), start)};
 }
 
@@ -243,11 +245,12 @@ Findings gradients_are_cleared(const Divided& c, const History& h) {
   for (int step = 1; c.clears != Clears::replaces && step < c.steps; ++step)
     for (size_t p = 0; p < parameter_count(c); ++p) {
       const bool is_filled = c.clears == Clears::fills && has_gradient(c, step - 1, p);
+      const auto row = parts_of(parameters_of(c, c10::kCPU)[p].detach());
       rows.push_back(
           {.row =
                of_group(h.row({step, "cleared"}, gradient_name(p)), first_ranks(ranks_in(c, step))),
-           .expected = {recorded(at::zeros({is_filled ? size_of(c, p) : 0}, dtype_of(c, p)),
-                                 dtype_of(c, p))}});
+           .expected = {recorded(at::zeros({is_filled ? row.numel() : 0}, row.scalar_type()),
+                                 row.scalar_type())}});
     }
   return equal("zero_grad must clear the gradients of all parameters on every rank", rows);
 }
@@ -290,7 +293,8 @@ rc::Gen<Divided> cases() {
   using Dtypes = std::vector<Dtype>;
   const auto dtypes =
       element(Dtypes{}, Dtypes{Dtype::float32}, Dtypes{Dtype::float64},
-              Dtypes{Dtype::float32, Dtype::float64}, Dtypes{Dtype::float64, Dtype::float32});
+              Dtypes{Dtype::float32, Dtype::float64}, Dtypes{Dtype::float64, Dtype::float32},
+              Dtypes{Dtype::complex64}, Dtypes{Dtype::float32, Dtype::complex128});
   return gen::build<Divided>(
       set(&Divided::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Divided::steps, inRange(3, 7)),
@@ -305,9 +309,16 @@ rc::Gen<Divided> cases() {
       set(&Divided::has_trained), set(&Divided::lacking, inRange(0, 3)),
       set(&Divided::settings, element(0, 1, 2, 3)),
       set(&Divided::with_closure, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Divided::without_grad),
       set(&Divided::clears,
           element(Clears::replaces, Clears::replaces, Clears::drops, Clears::fills)),
       set(&Divided::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool has_complex_parameters(const Divided& c) {
+  for (size_t p = 0; p < parameter_count(c); ++p)
+    if (at::isComplexType(dtype_of(c, p))) return true;
+  return false;
 }
 
 bool resumes_with_state(const Divided& c) {
@@ -335,7 +346,9 @@ Scenario sharded_optimizer_is_the_whole() {
                      "sharded_options_not_loaded", "sharded_state_given_out_after_a_group",
                      "sharded_state_given_out_after_a_step", "sharded_state_kept_whole",
                      "sharded_state_received_by_all", "sharded_state_of_the_saving_rank_alone",
-                     "sharded_zero_grad_of_own_parameters"},
+                     "sharded_zero_grad_of_own_parameters", "sharded_state_given_out_after_a_load",
+                     "packed_row_is_aligned_to_eight_bytes",
+                     "sharded_closure_runs_without_gradients"},
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -362,11 +375,14 @@ Scenario sharded_optimizer_is_the_whole() {
                     return std::accumulate(kept.begin(), kept.end(), int64_t{0}) < all;
                   }},
                  {"a closure", 0.04, [](const Divided& c) { return c.with_closure; }},
+                 {"a closure where gradients are off", 0.02,
+                  [](const Divided& c) { return c.with_closure && c.without_grad; }},
                  {"gradients cleared by the optimizer", 0.2,
                   [](const Divided& c) { return c.clears != Clears::replaces; }},
                  {"parameters without a gradient", 0.3,
                   [](const Divided& c) { return c.lacking > 0 && parameter_count(c) > 1; }},
-                 {"parameters of two dtypes", 0.15, has_two_dtypes<Divided>}},
+                 {"parameters of two dtypes", 0.15, has_two_dtypes<Divided>},
+                 {"complex parameters", 0.1, has_complex_parameters}},
   });
 }
 

@@ -241,7 +241,7 @@ Scenario saved_values() {
       .usual_mistake = "hiding the broadcast's write from autograd, or hiding it never.",
       .tags = {"buffers"},
       .must_catch = {"batch_norm_of_images_forgotten", "evaluation_graph_forgotten",
-                     "local_evaluation_graph_forgotten"},
+                     "local_evaluation_graph_forgotten", "read_buffers_change_unseen"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,

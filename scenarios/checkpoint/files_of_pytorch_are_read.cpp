@@ -101,7 +101,8 @@ Findings a_damaged_file_changes_nothing(const PythonFile& c, const History& h) {
 
 // The words with which a rank refuses the file that it reads.
 std::string why_refused(const PythonFile& c) {
-  const auto name = "'" + name_of_tensor(static_cast<size_t>(c.entry) % tensors_of(c).size()) + "'";
+  const auto name =
+      "'" + name_of_tensor(c, static_cast<size_t>(c.entry) % tensors_of(c).size()) + "'";
   switch (damage_of(c)) {
     case Damage::lacks_an_entry:
       return " lacks " + name + " of the model";
@@ -174,6 +175,12 @@ std::vector<PythonFile> every_small_one() {
                      .damage = static_cast<Damage>(damage),
                      .rank = rank,
                      .seed = 1});
+  for (const bool has_prefix : {false, true})
+    all.push_back({.world = {.size = 2},
+                   .tensors = {{.shape = {2}}, {.shape = {3}}},
+                   .has_prefix = has_prefix,
+                   .has_module = true,
+                   .seed = 1});
   return all;
 }
 
@@ -209,7 +216,8 @@ rc::Gen<PythonFile> cases() {
       set(&PythonFile::tensors, gen::lists(1, 6, tensors())),
       set(&PythonFile::around, element(Around::nothing, Around::model, Around::model,
                                        Around::model_state_dict, Around::model_state_dict)),
-      set(&PythonFile::has_prefix), set(&PythonFile::is_ordered), set(&PythonFile::has_parameters),
+      set(&PythonFile::has_prefix), set(&PythonFile::has_module), set(&PythonFile::is_ordered),
+      set(&PythonFile::has_parameters),
       set(&PythonFile::optimizer,
           element(OptimizerKind::none, OptimizerKind::sgd, OptimizerKind::momentum,
                   OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::amsgrad)),
@@ -244,9 +252,9 @@ Scenario files_of_pytorch_are_read() {
           "loading on rank 0 alone, or leaving out what a file lacks: ranks then train "
           "other models, and no error says so.",
       .tags = {"checkpoint", "errors"},
-      .must_catch = {"checkpoint_loads_before_ranks_agree", "python_names_beside_the_long_ones",
-                     "python_prefix_is_kept", "python_tensors_begin_their_storage",
-                     "python_whole_numbers_have_a_sign"},
+      .must_catch = {"checkpoint_loads_before_ranks_agree", "prefix_of_some_names_is_taken_away",
+                     "python_names_beside_the_long_ones", "python_prefix_is_kept",
+                     "python_tensors_begin_their_storage", "python_whole_numbers_have_a_sign"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
@@ -259,6 +267,8 @@ Scenario files_of_pytorch_are_read() {
                   [](const PythonFile& c) {
                     return damage_of(c) != Damage::none && damaged_rank(c) >= 0;
                   }},
+                 {"a part called module beside others", 0.2,
+                  [](const PythonFile& c) { return c.has_module && tensors_of(c).size() > 1; }},
                  {"an optimizer with state", 0.18,
                   [](const PythonFile& c) {
                     return has_optimizer(c) && c.optimizer != OptimizerKind::sgd;

@@ -60,6 +60,10 @@ size_t groups_in(const PythonFile& c) {
   return std::min(static_cast<size_t>(c.groups), parameters_in(c));
 }
 
+bool is_in_part(const PythonFile& c, size_t index) {
+  return c.has_module && index % 2 == 1;
+}
+
 }  // namespace
 
 std::vector<WrittenTensor> tensors_of(const PythonFile& c) {
@@ -69,8 +73,8 @@ std::vector<WrittenTensor> tensors_of(const PythonFile& c) {
   return out;
 }
 
-std::string name_of_tensor(size_t index) {
-  return "w" + std::to_string(index);
+std::string name_of_tensor(const PythonFile& c, size_t index) {
+  return (is_in_part(c, index) ? "module.w" : "w") + std::to_string(index);
 }
 
 bool has_rest(const PythonFile& c) {
@@ -116,11 +120,14 @@ PythonTraining::PythonTraining(const PythonFile& c, Values values)
     : case_(c), model_(std::make_shared<torch::nn::Module>()) {
   const auto tensors = tensors_of(c);
   std::vector<at::Tensor> parameters;
+  const auto part = std::make_shared<torch::nn::Module>();
+  if (c.has_module) model_->register_module("module", part);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto name = name_of_tensor(i);
+    auto& module = is_in_part(c, i) ? *part : *model_;
+    const auto name = "w" + std::to_string(i);
     const auto value = numbers(c, values, i);
-    tensors_.push_back(tensors[i].is_buffer ? model_->register_buffer(name, value)
-                                            : model_->register_parameter(name, value.clone()));
+    tensors_.push_back(tensors[i].is_buffer ? module.register_buffer(name, value)
+                                            : module.register_parameter(name, value.clone()));
     if (!tensors[i].is_buffer) parameters.push_back(tensors_.back());
     laid_out_.push_back(
         laid_out(value, tensors[i].layout, laid_out_.empty() ? at::Tensor() : laid_out_.front()));
@@ -158,7 +165,7 @@ PythonObject PythonTraining::state_dict(Damage damage) const {
                                  : value.to(another_dtype(value.scalar_type()));
     auto object = PythonObject::of(value);
     if (case_.has_parameters && !tensors_of(case_)[i].is_buffer) object.kind = Kind::parameter;
-    out.add(prefix + name_of_tensor(i), std::move(object));
+    out.add(prefix + name_of_tensor(case_, i), std::move(object));
   }
   if (damage == Damage::has_another_entry)
     out.add(prefix + "further", PythonObject::of(at::zeros({1})));
@@ -256,7 +263,7 @@ PythonObject PythonTraining::object(Damage damage) const {
 std::vector<std::pair<std::string, at::Tensor>> PythonTraining::recorded() const {
   std::vector<std::pair<std::string, at::Tensor>> out;
   for (size_t i = 0; i < tensors_.size(); ++i)
-    out.emplace_back(name_of_tensor(i), tensors_[i].detach());
+    out.emplace_back(name_of_tensor(case_, i), tensors_[i].detach());
   if (!has_rest(case_)) return out;
   out.emplace_back("epoch and step", torch::tensor(std::vector<int64_t>{epoch, step}, at::kLong));
   if (!has_optimizer(case_)) return out;
@@ -272,7 +279,8 @@ std::vector<std::pair<std::string, at::Tensor>> PythonTraining::recorded() const
       for (const auto& [_, tensor] : kept->tensors)
         parts.push_back(tensor.detach().to(at::kDouble).flatten());
     }
-    out.emplace_back("state of " + name_of_tensor(i), parts.empty() ? as_row({}) : at::cat(parts));
+    out.emplace_back("state of " + name_of_tensor(case_, i),
+                     parts.empty() ? as_row({}) : at::cat(parts));
   }
   return out;
 }
@@ -280,12 +288,12 @@ std::vector<std::pair<std::string, at::Tensor>> PythonTraining::recorded() const
 std::vector<std::string> recorded_names(const PythonFile& c) {
   std::vector<std::string> out;
   const auto tensors = tensors_of(c);
-  for (size_t i = 0; i < tensors.size(); ++i) out.push_back(name_of_tensor(i));
+  for (size_t i = 0; i < tensors.size(); ++i) out.push_back(name_of_tensor(c, i));
   if (has_rest(c)) out.emplace_back("epoch and step");
   if (!has_optimizer(c)) return out;
   out.emplace_back("settings");
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (!tensors[i].is_buffer) out.push_back("state of " + name_of_tensor(i));
+    if (!tensors[i].is_buffer) out.push_back("state of " + name_of_tensor(c, i));
   return out;
 }
 

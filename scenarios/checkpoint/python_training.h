@@ -60,6 +60,7 @@ struct PythonFile {
   std::vector<WrittenTensor> tensors;  // none: a parameter without axes
   Around around = Around::nothing;
   bool has_prefix = false;      // names begin with "module.", as a DistributedDataParallel's do
+  bool has_module = false;      // every second tensor is of a part of the model called "module"
   bool is_ordered = false;      // the state_dict is an OrderedDict with attributes
   bool has_parameters = false;  // that are of class Parameter, not tensors
   OptimizerKind optimizer = OptimizerKind::none;
@@ -79,6 +80,7 @@ struct PythonFile {
         field("tensors", &PythonFile::tensors),
         field("around", &PythonFile::around),
         field("has_prefix", &PythonFile::has_prefix),
+        field("has_module", &PythonFile::has_module),
         field("is_ordered", &PythonFile::is_ordered),
         field("has_parameters", &PythonFile::has_parameters),
         field("optimizer", &PythonFile::optimizer,
@@ -98,8 +100,8 @@ struct PythonFile {
 
 // The tensors of the case, or that one parameter. Parameters have a floating dtype.
 std::vector<WrittenTensor> tensors_of(const PythonFile& c);
-std::string name_of_tensor(size_t index);  // "w0"
-bool has_rest(const PythonFile& c);        // progress, and an optimizer if the case has one
+std::string name_of_tensor(const PythonFile& c, size_t index);  // "w0", "module.w1"
+bool has_rest(const PythonFile& c);  // progress, and an optimizer if the case has one
 bool has_optimizer(const PythonFile& c);
 
 // Where the case does not have what the damage is about, there is none.

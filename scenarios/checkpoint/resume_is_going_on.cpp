@@ -220,8 +220,9 @@ Scenario resume_is_going_on() {
       .usual_mistake = "saving parameters alone: momentum, the learning rate, the place in the "
                        "epoch and the stream of random numbers begin anew.",
       .tags = {"checkpoint", "training", "sampler"},
-      .must_catch = {"best_checkpoint_is_never_replaced", "checkpoint_gives_all_groups_one_setting",
-                     "checkpoint_keeps_one_more", "checkpoint_loads_the_first_generator_alone",
+      .must_catch = {"best_checkpoint_is_never_replaced", "checkpoint_drops_the_dampening",
+                     "checkpoint_gives_all_groups_one_setting", "checkpoint_keeps_one_more",
+                     "checkpoint_loads_the_first_generator_alone",
                      "checkpoint_places_count_within_groups", "checkpoint_rounds_counts_of_updates",
                      "checkpoint_samples_used_ignored", "checkpoint_states_end_at_a_gap",
                      "every_rank_loads_the_generators_of_rank_zero",

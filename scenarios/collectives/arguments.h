@@ -177,6 +177,8 @@ enum class Argument {
   pickle_of_a_large_number,
   pickle_that_changes_a_value,
   tensor_beyond_its_storage,
+  tensor_before_its_storage,
+  tensor_of_fewer_strides,
   tensor_of_a_missing_record,
   tensor_of_another_length,
   tensor_of_odd_numbers,

@@ -27,13 +27,18 @@ std::string global_of(const std::string& module, const std::string& name) {
 
 const std::string kOrderedDict = global_of("collections", "OrderedDict") + ")R";
 
-// A row of so many numbers in the record data/KEY, of which `size` are said to be its own.
+const std::string kFromTheStart = "K" + kNul, kOneByOne = "K\1\x85";
+
+// A row of so many numbers in the record data/KEY, of which `size` are said to be its own, from
+// `offset` on, and `strides` apart.
 std::string tensor_pickle(int key, int64_t count, int64_t size,
-                          const std::string& kind = "DoubleStorage") {
+                          const std::string& kind = "DoubleStorage",
+                          const std::string& offset = kFromTheStart,
+                          const std::string& strides = kOneByOne) {
   return global_of("torch._utils", "_rebuild_tensor_v2") + "((" + short_text("storage") +
          "ctorch\n" + kind + "\n" + short_text(std::to_string(key)) + short_text("cpu") + "K" +
-         one_byte(count) + "tQK" + kNul + "K" + one_byte(size) + "\x85K\1\x85\x89" + kOrderedDict +
-         "tR";
+         one_byte(count) + "tQ" + offset + "K" + one_byte(size) + "\x85" + strides + "\x89" +
+         kOrderedDict + "tR";
 }
 
 std::string parameter_pickle(const std::string& value) {
@@ -101,6 +106,7 @@ Refused model_of(const std::string& w, const std::string& reason) {
 
 std::optional<Refused> refused_pickle(const Disagreeing& c) {
   using enum Argument;
+  constexpr const char* kBeyond = "a tensor in it reaches beyond its storage";
   switch (c.argument) {
     case pickle_that_ends:
       return pickle("X", "its end is missing");
@@ -130,7 +136,12 @@ std::optional<Refused> refused_pickle(const Disagreeing& c) {
     case pickle_that_changes_a_value:
       return pickle("]q" + kNul + "h" + kNul + "a.", "a value in it is changed after it was used");
     case tensor_beyond_its_storage:
-      return model_of(tensor_pickle(0, 2, 3), "a tensor in it reaches beyond its storage");
+      return model_of(tensor_pickle(0, 2, 3), kBeyond);
+    case tensor_before_its_storage:
+      return model_of(tensor_pickle(0, 2, 2, "DoubleStorage", "J" + std::string(4, '\xff')),
+                      kBeyond);
+    case tensor_of_fewer_strides:
+      return model_of(tensor_pickle(0, 2, 2, "DoubleStorage", kFromTheStart, ")"), kBeyond);
     case tensor_of_a_missing_record:
       return model_of(tensor_pickle(2, 2, 2), "its record data/2 is missing or has another size");
     case tensor_of_another_length:

@@ -80,8 +80,8 @@ bool begins_anew(const Erring& c) {
   const auto kind = c.mistake.kind;
   if (kind == MistakeKind::late) return !is_of_all_ranks(c);
   return kind == MistakeKind::throw_in_forward || kind == MistakeKind::frozen ||
-         kind == MistakeKind::converted || kind == MistakeKind::unhooked || registers(kind) ||
-         kind == MistakeKind::reported ||
+         kind == MistakeKind::converted || kind == MistakeKind::strided ||
+         kind == MistakeKind::unhooked || registers(kind) || kind == MistakeKind::reported ||
          (kind == MistakeKind::buffer_converted && sends_buffer(c)) ||
          (kind == MistakeKind::hook_loaded && is_between_passes(c)) ||
          kind == MistakeKind::forward_in_backward;

@@ -43,6 +43,7 @@ enum class MistakeKind {
   throw_in_forward,   // its function throws there; these ranks skip the pass
   frozen,             // it is, before the forward
   converted,          // likewise
+  strided,            // its strides become others, before the forward
   unhooked,           // the replica's hooks of autograd are removed before it
   registered,         // a further parameter, "late", is registered before the forward
   buffer_converted,   // the buffer is, before a forward that sends it

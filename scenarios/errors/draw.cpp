@@ -41,6 +41,7 @@ rc::Gen<Mistake> mistakes() {
                                                         {2, MistakeKind::throw_in_forward},
                                                         {1, MistakeKind::frozen},
                                                         {1, MistakeKind::converted},
+                                                        {1, MistakeKind::strided},
                                                         {1, MistakeKind::unhooked},
                                                         {1, MistakeKind::registered},
                                                         {1, MistakeKind::buffer_converted},

@@ -51,7 +51,9 @@ std::string own_word(const Erring& c, int rank) {
   if (kind == MistakeKind::hook_loaded) return "communication hook 'power_sgd, ";
   if (kind == MistakeKind::unhooked)
     return "remove_autograd_hooks() was called; wrap the module again";
-  return "parameter '" + name_of(p) + "' was " + word_of(kind);
+  const bool is_strided = kind == MistakeKind::strided;
+  return "parameter '" + name_of(p) + "' was " +
+         word_of(is_strided ? MistakeKind::converted : kind);
 }
 
 std::string state_of_its_number(const Erring& c, int step, int rank) {

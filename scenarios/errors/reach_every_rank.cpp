@@ -45,7 +45,7 @@ std::vector<Erring> every_small_one() {
     for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
       for (const auto kind :
            {throw_in_backward, in_the_loss, dtype, sparse, twice, throw_in_forward, frozen,
-            converted, unhooked, registered, buffer_converted, reported, hook_loaded,
+            converted, strided, unhooked, registered, buffer_converted, reported, hook_loaded,
             forward_in_backward, forward_twice, skipped, late})
         for (const int step : {0, 1})
           for (const bool finds : {false, true})
@@ -99,12 +99,13 @@ Scenario reach_every_rank() {
       .tags = {"errors", "failures"},
       .must_catch = {"buffers_looked_at_without_their_dtype", "cause_repeats_the_end_of_a_peer",
                      "failed_pass_written_back", "first_pass_that_failed_is_learned",
-                     "flag_stays_raised", "longer_of_two_timeouts",
-                     "power_sgd_compares_where_it_is_loaded", "registered_buffers_unseen",
-                     "registered_later_unseen", "registered_modules_unseen",
-                     "registered_parameters_taken_once", "removed_hooks_go_unnoticed",
-                     "report_of_a_skipped_forward_stays",
-                     "skipped_forward_reported_for_the_program", "steps_not_compared",
+                     "flag_stays_raised", "longer_of_two_timeouts", "other_strides_go_unnoticed",
+                     "parameters_unnoted_by_a_new_group", "power_sgd_compares_where_it_is_loaded",
+                     "registered_buffers_unseen", "registered_later_unseen",
+                     "registered_modules_unseen", "registered_parameters_taken_once",
+                     "removed_hooks_go_unnoticed", "report_of_a_skipped_forward_stays",
+                     "skipped_forward_reported_for_the_program",
+                     "sparse_last_bucket_compares_no_steps", "steps_not_compared",
                      "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2},

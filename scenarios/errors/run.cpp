@@ -221,6 +221,8 @@ class Runner {
     if (c_.mistake.kind == MistakeKind::frozen) mistaken().set_requires_grad(false);
     if (c_.mistake.kind == MistakeKind::converted)
       mistaken().set_data(mistaken().detach().to(other));
+    if (c_.mistake.kind == MistakeKind::strided)
+      mistaken().set_data(mistaken().detach().repeat({1, 2}).narrow(1, 0, 1));
     if (c_.mistake.kind == MistakeKind::unhooked) replica_->remove_autograd_hooks();
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
     if (registers_part())
@@ -251,6 +253,8 @@ class Runner {
     if (c_.mistake.kind == MistakeKind::hook_loaded) replica_->load_hook(hook_before_);
     if (errs(step, MistakeKind::converted))
       mistaken().set_data(mistaken().detach().to(scalar_type(c_.dtype)));
+    if (errs(step, MistakeKind::strided))
+      mistaken().set_data(mistaken().detach().clone(at::MemoryFormat::Contiguous));
     if (c_.mistake.kind == MistakeKind::registered) model_->register_late();
     if (errs(step) && registers_part()) model_->drop_late_part();
     if (errs(step, MistakeKind::buffer_converted)) model_->convert_buffer(at::kLong);

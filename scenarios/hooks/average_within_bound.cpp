@@ -50,7 +50,13 @@ std::vector<reference::Rounded> sent(const Hooked& c, int step, size_t p,
   return out;
 }
 
-// Half a step of a chunk, at most, and what computing in float32 rounds; on average over the ranks.
+// The rounding of a byte, and of the number that it stands for, by the largest number: bytes of
+// float64 are computed in float64, all others in float32.
+double rounding_of_bytes(const Hooked& c) {
+  return std::ldexp(1.0, sent_dtype(c) == Dtype::float64 ? -49 : -20);
+}
+
+// Half a step of a chunk, at most, and what is rounded; on average over the ranks.
 double error_of_bytes(const Hooked& c, int step) {
   double sum = 0;
   for (int rank = 0; rank < c.world.size; ++rank) {
@@ -61,7 +67,7 @@ double error_of_bytes(const Hooked& c, int step) {
       most = std::max(most, own.max().item<double>());
     }
     const double size = std::max(most, -least);
-    sum += (most - least) / 255 * 0.501 + size * std::ldexp(1.0, -20);
+    sum += (most - least) / 255 * 0.501 + size * rounding_of_bytes(c);
   }
   return sum / divisor_in(c, step);
 }
@@ -84,7 +90,7 @@ at::Tensor error_of_chunks(const Hooked& c, int step, size_t p) {
         at::cat({row, row.slice(0, elements - 1).expand({filling})}).view({-1, chunk});
     const auto [least, most] = at::aminmax(chunks, /*dim=*/1, /*keepdim=*/true);
     const auto size = at::maximum(least.abs(), most.abs());
-    const auto error = (most - least) / 255 * 0.501 + size * std::ldexp(1.0, -20);
+    const auto error = (most - least) / 255 * 0.501 + size * rounding_of_bytes(c);
     const auto by_element = error.expand_as(chunks).reshape({-1}).slice(0, 0, elements);
     sum = sum.defined() ? sum + by_element : by_element;
   }
@@ -241,7 +247,9 @@ Scenario average_within_bound() {
                      "hook_divides_the_sum", "hook_sends_what_it_received",
                      "quantization_fills_with_the_first_element", "quantization_forgets_the_least",
                      "quantization_truncates", "compression_divides_by_the_world",
-                     "quantization_divides_by_the_world"},
+                     "quantization_divides_by_the_world",
+                     "gradients_of_a_given_buffer_begin_where_it_begins",
+                     "quantization_rounds_doubles_to_float32"},
       .draws = 150,
       .start = {.world = {.size = 2}},
       .every = every_averaging,

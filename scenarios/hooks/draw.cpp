@@ -111,6 +111,13 @@ std::vector<Hooked> every_averaging() {
                    .inputs = {1, 3, 2},
                    .divisor = JoinKind::live,
                    .seed = 1});
+  // A chunk of one element is sent as it is.
+  all.push_back({.world = {.size = 2},
+                 .hook = {.kind = HookKind::quantize, .chunk = 1},
+                 .sizes = {{3, 2}},
+                 .dtype = Dtype::float64,
+                 .values = Values::real,
+                 .seed = 1});
   // Their averages have a place in what is sent, and some of their sums have none.
   for (const auto kind :
        {HookKind::all_reduce, HookKind::own_work, HookKind::fp16_compress, HookKind::bf16_compress})

@@ -273,7 +273,7 @@ Scenario joinables_are_shadowed() {
       .tags = {"join", "optimizers"},
       .must_catch = {"join_shadows_the_first_joinable", "shadowed_averages_are_dropped",
                      "shadowed_optimizer_sends_and_does_not_step",
-                     "join_ends_for_the_first_joinable"},
+                     "join_ends_for_the_first_joinable", "replicas_are_compared_within_a_join"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,

@@ -14,9 +14,9 @@ enum class Element { whole, nan, infinity, subnormal };
 
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
 // memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
-// [size, 2], of which a forward uses three rows, none where size is 0; so is `sparse`, which has
-// sparse gradients; `channels_last` is [size, 2, 2, 2] in that layout. Of complex64 are vectors
-// that are not squared, where no infinities are added.
+// [size, 2], or of one column where size is odd; a forward uses three rows of it, none where size
+// is 0; so is `sparse`, which has sparse gradients; `channels_last` is [size, 2, 2, 2] in that
+// layout. Of complex64 are vectors that are not squared, where no infinities are added.
 struct LayerSpec {
   LayerKind kind = LayerKind::vector;
   int64_t size = 1;

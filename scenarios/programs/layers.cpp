@@ -31,9 +31,8 @@ class LayeredModel::Cutter {
 
 namespace {
 
-constexpr int64_t kColumns = 3;   // of a linear or transposed weight
-constexpr int64_t kSamples = 2;   // that a linear layer sees
-constexpr int64_t kEmbedded = 2;  // columns of an embedding
+constexpr int64_t kColumns = 3;  // of a linear or transposed weight
+constexpr int64_t kSamples = 2;  // that a linear layer sees
 constexpr int64_t kParameterMost = 2;
 
 bool is_table(const LayerSpec& spec) {
@@ -45,11 +44,15 @@ int64_t rows_of(const LayerSpec& spec) {
   return is_table(spec) ? std::max<int64_t>(spec.size, 1) : spec.size;
 }
 
+int64_t columns_of_table(const LayerSpec& table) {
+  return 2 - table.size % 2;
+}
+
 std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   const auto rows = rows_of(spec);
   if (spec.kind == LayerKind::linear) return {rows, kColumns};
   if (spec.kind == LayerKind::transposed) return {kColumns, rows};
-  if (is_table(spec)) return {rows, kEmbedded};
+  if (is_table(spec)) return {rows, columns_of_table(spec)};
   if (spec.kind == LayerKind::channels_last) return {rows, 2, 2, 2};
   return {rows};
 }
@@ -66,7 +69,7 @@ int64_t lookups_of(const LayerSpec& spec) {  // of an embedding
 // Inputs of one call.
 int64_t inputs_of(const LayerSpec& spec) {
   if (spec.kind == LayerKind::linear) return kSamples * (kColumns + spec.size);
-  if (is_table(spec)) return lookups_of(spec) * (1 + kEmbedded);
+  if (is_table(spec)) return lookups_of(spec) * (1 + columns_of_table(spec));
   return numbers_in(spec) * c10::multiply_integers(weight_shape(spec));
 }
 
@@ -155,7 +158,8 @@ void LayeredModel::add(const LayerSpec& spec, size_t number) {
     layer.weight = layer.weight.contiguous(at::MemoryFormat::ChannelsLast);
   if (spec.kind == LayerKind::sparse) {
     layer.weight_name = name + ".weight";
-    const auto options = torch::nn::EmbeddingOptions(rows_of(spec), kEmbedded).sparse(true);
+    const auto options =
+        torch::nn::EmbeddingOptions(rows_of(spec), columns_of_table(spec)).sparse(true);
     register_module(
         name, torch::nn::Embedding(torch::nn::EmbeddingOptions(options)._weight(layer.weight)));
     layer.weight.set_requires_grad(learns);
@@ -190,7 +194,7 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
   }
   if (is_table(spec)) {
     const auto rows = inputs.next({lookups_of(spec)}).to(at::kLong).remainder(rows_of(spec));
-    const auto factors = inputs.next({lookups_of(spec), kEmbedded}).to(dtype);
+    const auto factors = inputs.next({lookups_of(spec), columns_of_table(spec)}).to(dtype);
     const bool is_sparse = spec.kind == LayerKind::sparse;
     return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }

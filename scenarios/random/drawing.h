@@ -32,7 +32,7 @@ struct Drawing {
   static constexpr auto fields() {
     return std::tuple{field("world", &Drawing::world), field("acts", &Drawing::acts),
                       field("length", &Drawing::length, between(0, 10'000)),
-                      field("split", &Drawing::split, between(0, 8)),
+                      field("split", &Drawing::split, between(0, 10)),
                       field("seed", &Drawing::seed, {}, Cost::numbers)};
   }
 };

@@ -189,7 +189,7 @@ std::vector<Drawing> every_small_one() {
   for (size_t split = 1; split < kSplits.size(); ++split)
     all.push_back({.world = {.size = 2},
                    .acts = {Act::split},
-                   .length = split + 1 < kSplits.size() ? 5 : 100,
+                   .length = split == kSplitThatRounds ? 100 : 5,
                    .split = static_cast<int>(split),
                    .seed = 1});
   return all;
@@ -233,9 +233,10 @@ Scenario generators_are_left_alone() {
                        "the same masks.",
       .tags = {"random", "sampler", "checkpoint"},
       .must_catch = {"sampler_draws_from_the_global_generator",
+                     "sampler_of_no_samples_is_not_loaded", "split_computes_shares_in_float32",
                      "split_draws_from_the_global_generator", "split_gives_the_rest_to_one_part",
-                     "split_leaves_samples_out", "split_takes_shares_that_are_no_whole",
-                     "wrapping_seeds_the_rank"},
+                     "split_leaves_samples_out", "split_takes_shares_above_one",
+                     "split_takes_shares_that_are_no_whole", "wrapping_seeds_the_rank"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {Act::mask}},
       .every = every_small_one,

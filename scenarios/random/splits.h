@@ -17,18 +17,22 @@ namespace lockstep::scenarios::random {
 // The sizes of the parts of a split that was refused.
 inline const std::vector<int64_t> kRefused{-1};
 
-// Shares of the parts of a dataset, of sum 1 and none below 0, or whole lengths, whose sum is the
-// dataset's; others are refused. Of 100 samples
-// the last ones' second part is 28, and 29 where the product is rounded to a float.
-inline const std::array<std::vector<double>, 9> kSplits{{{0.5, 0.5},
-                                                         {0.25, 0.25, 0.25, 0.25},
-                                                         {0.125, 0.625, 0.25},
-                                                         {0.5, 0.4375},
-                                                         {0.5, 0.515625},
-                                                         {0.0, 1.0},
-                                                         {2.0, 1.0},
-                                                         {1.5, -0.5},
-                                                         {0.7, 0.29, 0.01}}};
+// Shares of the parts of a dataset, none below 0 and of sum 1 or so little less that it rounds, or
+// whole lengths, whose sum is the dataset's; others are refused.
+inline const std::array<std::vector<double>, 11> kSplits{{{0.5, 0.5},
+                                                          {0.25, 0.25, 0.25, 0.25},
+                                                          {0.125, 0.625, 0.25},
+                                                          {0.5, 0.4375},
+                                                          {0.5, 0.515625},
+                                                          {0.0, 1.0},
+                                                          {2.0, 1.0},
+                                                          {1.5, -0.5},
+                                                          {0.7, 0.29, 0.01},
+                                                          {0.5, 0.5000000000000002},
+                                                          {0.5, 0.4999999999999999}}};
+
+// Its second part of 100 samples is 28, and 29 where the product is rounded to a float.
+inline constexpr int kSplitThatRounds = 8;
 
 // Each part has its share, rounded down; what is left is given out one by one, from the first part
 // on.
@@ -38,7 +42,8 @@ inline std::vector<int64_t> sizes_of_parts(int split, int64_t length) {
   const auto is_whole = [](double share) { return share == std::floor(share); };
   if (std::ranges::all_of(shares, is_whole) && sum == static_cast<double>(length))
     return {shares.begin(), shares.end()};
-  if (sum != 1 || std::ranges::min(shares) < 0) return kRefused;
+  constexpr double kMissingMost = 1e-9;
+  if (sum > 1 || 1 - sum > kMissingMost || std::ranges::min(shares) < 0) return kRefused;
   std::vector<int64_t> sizes;
   int64_t left = length;
   for (const double share : shares) {

@@ -43,7 +43,7 @@ struct Changed {
   CheckedBy by = CheckedBy::function;  // or the option, which looks in every `period`-th forward
   int period = 1;
   int forwards = 1;     // before the change, where the option looks
-  bool buffers = true;  // the function looks at them, too
+  bool buffers = true;  // the function looks at them, too; forwards send them
   auto operator<=>(const Changed&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Changed::world),

@@ -41,6 +41,7 @@ void program(const Changed& c, RankContext& here) {
   const bool by_option = c.by == CheckedBy::option;
   WrapOptions options;
   options.further.check_replicas_every = by_option ? c.period : 0;
+  options.broadcast_buffers = !by_option || c.buffers;
   const auto replica = wrap(here, model, options);
   const auto look = [&](const char* phase, int from, int to) {
     record(here, phase, by_option ? error_by_option(*replica, from, to) : error_of([&] {
@@ -155,6 +156,15 @@ std::vector<Changed> every_small_one() {
                          .ranks = ranks,
                          .by = by,
                          .period = 2});
+  // Ranks differ in a buffer, and nobody looks at it.
+  for (const int world : {2, 3})
+    for (const auto by : {CheckedBy::function, CheckedBy::option})
+      all.push_back({.world = {.size = world},
+                     .parts = parts,
+                     .part = 2,
+                     .ranks = {1},
+                     .by = by,
+                     .buffers = false});
   return all;
 }
 
@@ -201,7 +211,8 @@ Scenario differences_are_reported() {
       .usual_mistake = "an update that one rank leaves out, or makes alone.",
       .tags = {"replicas"},
       .must_catch = {"replicas_compared_in_memory_order", "replicas_compared_one_forward_late",
-                     "tails_of_replicas_left_out"},
+                     "replicas_compared_with_buffers_unasked",
+                     "replicas_compared_with_their_own_buffers", "tails_of_replicas_left_out"},
       .draws = 80,
       .start = {.world = {.size = 2}, .ranks = {1}},
       .every = every_small_one,

@@ -178,7 +178,7 @@ Scenario follows_its_program() {
                      "sampler_reads_memory_for_an_order", "sampler_samples_used_ignored",
                      "sampler_takes_an_order_of_two_axes", "sampler_takes_indices_below_zero",
                      "sampler_takes_an_order_too_long", "sampler_takes_another_groups_rank",
-                     "sampler_uses_the_default_generator"},
+                     "sampler_uses_the_default_generator", "sampler_refuses_a_pass_that_is_over"},
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_small_program,

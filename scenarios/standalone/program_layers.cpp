@@ -13,7 +13,7 @@ namespace {
 using namespace programs;
 
 // As scenarios/programs/layers.cpp and values.cpp have them.
-constexpr int64_t kLinearColumns = 3, kSamples = 2, kEmbedded = 2;
+constexpr int64_t kLinearColumns = 3, kSamples = 2;
 constexpr int64_t kDrawnMost = 2, kGivenMost = 3;
 constexpr double kOddWeights[] = {5, 7};
 
@@ -25,8 +25,12 @@ int64_t lookups_of(const LayerSpec& spec) {
   return spec.size == 0 ? 0 : 3;
 }
 
+int64_t columns_of_table(const LayerSpec& table) {
+  return 2 - table.size % 2;
+}
+
 std::vector<int64_t> shape_of_weight(const LayerSpec& spec) {
-  if (is_table(spec)) return {std::max<int64_t>(spec.size, 1), kEmbedded};
+  if (is_table(spec)) return {std::max<int64_t>(spec.size, 1), columns_of_table(spec)};
   if (spec.kind == LayerKind::linear) return {spec.size, kLinearColumns};
   if (spec.kind == LayerKind::transposed) return {kLinearColumns, spec.size};
   if (spec.kind == LayerKind::channels_last) return {spec.size, 2, 2, 2};
@@ -35,7 +39,7 @@ std::vector<int64_t> shape_of_weight(const LayerSpec& spec) {
 
 int64_t inputs_of_call(const LayerSpec& spec) {
   if (spec.kind == LayerKind::linear) return kSamples * (kLinearColumns + spec.size);
-  if (is_table(spec)) return lookups_of(spec) * (1 + kEmbedded);
+  if (is_table(spec)) return lookups_of(spec) * (1 + columns_of_table(spec));
   int64_t count = spec.dtype == Dtype::complex64 ? 2 : 1;
   for (const auto size : shape_of_weight(spec)) count *= size;
   return count;
@@ -103,7 +107,9 @@ std::string call_text(const LayerSpec& spec, const std::string& name, const std:
     return "(torch.nn.functional.embedding(x[" + from + ":" + to + "].long() % " +
            std::to_string(std::max<int64_t>(spec.size, 1)) + ", " + weight +
            (spec.kind == LayerKind::sparse ? ", sparse=True) * " : ") * ") +
-           cut(lookups_of(spec) * kEmbedded, std::to_string(lookups_of(spec)) + ", 2") + ").sum()";
+           cut(lookups_of(spec) * columns_of_table(spec),
+               std::to_string(lookups_of(spec)) + ", " + std::to_string(columns_of_table(spec))) +
+           ").sum()";
   }
   std::vector<std::string> sizes;
   for (const auto size : shape_of_weight(spec)) sizes.push_back(std::to_string(size));

@@ -16,7 +16,8 @@ namespace lockstep {
 namespace {
 
 // Sums in the order of the ranks, in memory of its own, behind two numbers that are not the
-// bucket's. A bucket must say that it is the first of its pass, of which some may be left out.
+// bucket's. A bucket must say that it is the first of its pass, of which some may be left out; its
+// gradients have the shapes of their parameters, but for complex ones that are sent in 16 bits.
 class Gathered : public CommunicationHook {
  public:
   std::string description() const override { return "gathered"; }
@@ -31,6 +32,10 @@ class Gathered : public CommunicationHook {
     const auto& first = bucket.gradients().front();
     TORCH_CHECK(first.numel() == 0 || first.const_data_ptr() == scaled.const_data_ptr(),
                 "a gradient of bucket ", bucket.index(), " is no part of the buffer that was set");
+    for (std::size_t i = 0; i < bucket.gradients().size(); ++i)
+      TORCH_CHECK(at::elementSize(scaled.scalar_type()) < 4 ||
+                      bucket.gradients()[i].sizes() == bucket.parameters()[i].sizes(),
+                  "gradient ", i, " of bucket ", bucket.index(), " has another shape");
     return HookResult([parts = collectives.all_gather(bucket.buffer())]() mutable {
       at::Tensor sum;
       for (const auto& part : parts.wait_for_parts()) sum = sum.defined() ? sum + part : part;

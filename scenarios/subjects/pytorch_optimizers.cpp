@@ -67,7 +67,7 @@ class ByPythonsZero final : public ShardedOptimizer {
  public:
   ByPythonsZero(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
       : whole_(make(groups)), counterpart_(counterpart_of(*whole_)) {
-    refuse_two_dtypes();
+    refuse_dtypes();
     std::vector<pytorch::ParamGroup> own;
     for (const auto& each : whole_->param_groups()) own.push_back(group_of(each));
     own_ = asked(
@@ -87,12 +87,15 @@ class ByPythonsZero final : public ShardedOptimizer {
   pytorch::ZeroRedundancyOptimizer& own() const { return *own_; }
 
  private:
-  void refuse_two_dtypes() const {
+  void refuse_dtypes() const {
     std::set<at::ScalarType> dtypes;
     for (const auto& group : whole_->param_groups())
       for (const auto& each : group.params()) dtypes.insert(each.scalar_type());
     if (dtypes.size() > 1)
       throw Unsupported("PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
+    if (at::isComplexType(*dtypes.begin()) && counterpart_.name != "SGD")
+      throw Unsupported("Python's " + counterpart_.name +
+                        " divides the parts of complex numbers, LibTorch's the numbers");
   }
 
   pytorch::ParamGroup group_of(const torch::optim::OptimizerParamGroup& group) const {

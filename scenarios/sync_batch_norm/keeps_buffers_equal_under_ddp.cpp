@@ -122,6 +122,8 @@ void program(const UnderDdp& c, RankContext& here) {
   here.record(kHasLog, std::vector<int64_t>{log.has_value()});
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
+    if (has_split(c) && step == c.split_at)
+      replica->update_process_group(here.group_of(group_in(c, step, here.rank())));
     const int thrower = throwing(c, step);
     if (thrower >= 0)
       throw_and_begin_anew(*model, *replica, thrower == here.rank(), batch(c, here.rank()));
@@ -189,7 +191,7 @@ Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const 
 Findings synchronised_ones_are_equal(const UnderDdp& c, const History& h) {
   if (c.norm == NormKind::plain) return {};
   return alike("Every rank must hold the same bits of running statistics as the others",
-               h.rows("after step"));
+               of_the_last_ranks_group(c, h.rows("after step")));
 }
 
 Findings the_log_says_what_layers_there_are(const UnderDdp& c, const History& h) {
@@ -233,6 +235,7 @@ std::vector<UnderDdp> every_small_one() {
                      .throwing = {-1, 1}});
   for (const bool waits_longer : {true, false})
     all.push_back({.world = {.size = 2}, .late = 1, .layer_waits_longer = waits_longer});
+  all.push_back({.world = {.size = 3}, .steps = 3, .distance = 10, .split_at = 1});
   return all;
 }
 
@@ -249,7 +252,7 @@ rc::Gen<UnderDdp> cases() {
                                    {{1, rc::gen::just(std::vector<int>{})},
                                     {2, gen::lists(3, rc::gen::element(-1, 0, 1, 2, 3))}})),
       set(&UnderDdp::late, rc::gen::element(-1, -1, -1, 0, 1, 2)),
-      set(&UnderDdp::layer_waits_longer));
+      set(&UnderDdp::layer_waits_longer), set(&UnderDdp::split_at, inRange(0, 4)));
 }
 
 }  // namespace
@@ -271,7 +274,8 @@ Scenario keeps_buffers_equal_under_ddp() {
       .tags = {"sync_batch_norm", "buffers"},
       .must_catch = {"sync_batch_norm_running_count_taken_from_own",
                      "sync_batch_norm_running_statistics_local", "buffers_never_broadcast",
-                     "layer_waits_as_long_as_its_replica", "layers_end_with_the_instance"},
+                     "layer_waits_as_long_as_its_replica", "layers_end_with_the_instance",
+                     "layers_count_forwards_of_another_group", "layers_stay_in_the_group_before"},
       .draws = 40,
       .start = {.world = {.size = 2}},
       .every = every_small_one,

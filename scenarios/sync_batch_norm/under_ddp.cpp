@@ -1,6 +1,7 @@
 #include "scenarios/sync_batch_norm/under_ddp.h"
 
 #include "reference/batch_norm.h"
+#include "scenarios/cases/expect.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -37,7 +38,7 @@ ByStep followed(const UnderDdp& c, bool broadcast_buffers, const SeenBy& seen_by
     if (broadcast_buffers) now.assign(now.size(), Running(now.front()));
     for (int rank = 0; rank < c.world.size; ++rank) {
       std::vector<reference::BatchPart> parts;
-      for (const int each : seen_by(rank))
+      for (const int each : seen_by(step, rank))
         parts.push_back({convolved(c, each), at::zeros_like(convolved(c, each))});
       const auto seen = reference::normalised(
           {.weight = {}, .bias = {}, .eps = std::ldexp(1.0, static_cast<int>(kNorm.eps_log2))},
@@ -52,18 +53,36 @@ ByStep followed(const UnderDdp& c, bool broadcast_buffers, const SeenBy& seen_by
 
 }  // namespace
 
+bool has_split(const UnderDdp& c) {
+  return c.split_at > 0 && c.split_at < c.steps && c.world.size > 1 && c.throwing.empty() &&
+         c.late < 0 && c.norm == NormKind::synchronised;
+}
+
+std::vector<int> group_in(const UnderDdp& c, int step, int rank) {
+  const bool is_split = has_split(c) && step >= c.split_at;
+  if (is_split && rank == 0) return {0};
+  std::vector<int> out;
+  for (int each = is_split ? 1 : 0; each < c.world.size; ++each) out.push_back(each);
+  return out;
+}
+
+std::vector<Row> of_the_last_ranks_group(const UnderDdp& c, const std::vector<Row>& rows) {
+  std::vector<Row> out;
+  for (const auto& row : rows)
+    out.push_back(of_group(row, group_in(c, row.at.step, c.world.size - 1)));
+  return out;
+}
+
 at::Tensor batch(const UnderDdp& c, int rank) {
   return torch::full({samples_of(c, rank), 1, kSide, kSide}, c.distance * (rank % 2), at::kFloat);
 }
 
 ByStep alone(const UnderDdp& c, bool broadcast_buffers) {
-  return followed(c, broadcast_buffers, [](int rank) { return std::vector<int>{rank}; });
+  return followed(c, broadcast_buffers, [](int, int rank) { return std::vector<int>{rank}; });
 }
 
 ByStep together(const UnderDdp& c) {
-  std::vector<int> everyone;
-  for (int rank = 0; rank < c.world.size; ++rank) everyone.push_back(rank);
-  return followed(c, false, [&](int) { return everyone; });
+  return followed(c, false, [&](int step, int rank) { return group_in(c, step, rank); });
 }
 
 std::vector<TensorValue> with_own_counts(const UnderDdp& c, const ByStep& right, int step) {

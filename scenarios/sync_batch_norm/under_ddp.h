@@ -31,6 +31,9 @@ struct UnderDdp {
   // the layer, which has a timeout of its own; -1: none. Where the layer is synchronised.
   int late = -1;
   bool layer_waits_longer = false;  // than the replica, else less long
+  // Before this step the replica continues with other groups: of rank 0 alone, and of the others;
+  // 0: never. Where the layer is synchronised, and nobody throws or is late.
+  int split_at = 0;
   auto operator<=>(const UnderDdp&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &UnderDdp::world),
@@ -41,9 +44,16 @@ struct UnderDdp {
                       field("broadcast_buffers", &UnderDdp::broadcast_buffers),
                       field("throwing", &UnderDdp::throwing, between(-1, 63)),
                       field("late", &UnderDdp::late, between(-1, 63)),
-                      field("layer_waits_longer", &UnderDdp::layer_waits_longer)};
+                      field("layer_waits_longer", &UnderDdp::layer_waits_longer),
+                      field("split_at", &UnderDdp::split_at, between(0, 100))};
   }
 };
+
+// The ranks whose batches a synchronised layer sees on this rank in a step.
+std::vector<int> group_in(const UnderDdp& c, int step, int rank);
+bool has_split(const UnderDdp& c);
+
+std::vector<Row> of_the_last_ranks_group(const UnderDdp& c, const std::vector<Row>& rows);
 
 // One number on a rank: 0 on even ranks, the distance on odd ones.
 at::Tensor batch(const UnderDdp& c, int rank);

@@ -39,6 +39,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
         "environment.threads", "returns_first"}},
       {"buffers.every_kind_is_followed", {"reassigned"}},
       {"averaging.models_follow_the_rule", {"through_optimizer", "given"}},
+      {"averaging.sharded_optimizer_is_the_whole", {"without_grad"}},
       {"training.is_one_process", {"overflow.rank", "zero_in_place", "gradient_as_bucket_view"}},
       {"evaluation.counts_each_sample_once", {"batch_size", "with_gradients"}},
       {"join.joinables_are_shadowed", {"gradient_as_bucket_view"}},

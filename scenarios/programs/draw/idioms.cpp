@@ -72,6 +72,7 @@ std::vector<ProgramSpec> lifecycles() {
       {forward, backward, cut, forward, backward, update, forward, backward, whole, forward,
        backward},
       {forward, cut, backward, {.op = Op::evaluate}, whole, local, backward, forward, backward},
+      {{.op = Op::wrap, .cut = 1}, forward, backward, whole, forward, backward, forward, backward},
       {forward, backward, local, backward, whole, forward, backward},
       {forward, backward, {.op = Op::relayout}, forward, backward, forward, backward},
       {load, forward, backward, update, load, {.op = Op::evaluate}, forward, backward},
@@ -222,6 +223,7 @@ std::vector<ProgramSpec> idioms() {
                      .steps = {{.infinite = infinite}, backward},
                      .layers = {{.size = 3, .dtype = Dtype::complex64}},
                      .options = {.gradient_as_bucket_view = views},
+                     .hook = infinite == 0 ? BucketHook::gathered : BucketHook::none,
                      .seed = 9});
   // A shared gradient that arrives twice, with another one in between.
   for (const int64_t cap : {1, 40})
