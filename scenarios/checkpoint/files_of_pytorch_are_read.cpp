@@ -181,6 +181,11 @@ std::vector<PythonFile> every_small_one() {
                    .has_prefix = has_prefix,
                    .has_module = true,
                    .seed = 1});
+  all.push_back({.world = {.size = 2},
+                 .tensors = {{.shape = {2}}, {.shape = {3}}},
+                 .has_module = true,
+                 .damage = Damage::lacks_an_entry,
+                 .seed = 1});
   return all;
 }
 
@@ -252,9 +257,10 @@ Scenario files_of_pytorch_are_read() {
           "loading on rank 0 alone, or leaving out what a file lacks: ranks then train "
           "other models, and no error says so.",
       .tags = {"checkpoint", "errors"},
-      .must_catch = {"checkpoint_loads_before_ranks_agree", "prefix_of_some_names_is_taken_away",
-                     "python_names_beside_the_long_ones", "python_prefix_is_kept",
-                     "python_tensors_begin_their_storage", "python_whole_numbers_have_a_sign"},
+      .must_catch = {"checkpoint_loads_before_ranks_agree", "prefix_of_a_part_is_taken_away",
+                     "prefix_of_some_names_is_taken_away", "python_names_beside_the_long_ones",
+                     "python_prefix_is_kept", "python_tensors_begin_their_storage",
+                     "python_whole_numbers_have_a_sign"},
       .draws = 80,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
