@@ -4,7 +4,9 @@ import atexit
 import datetime
 import gc
 import os
+import random
 
+import numpy
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -24,6 +26,8 @@ def run_forked(world, run):
     for rank in range(world):
         ranks.append(os.fork())
         if ranks[-1] == 0:
+            random.seed()  # As processes of their own begin: torch's generator alone is alike.
+            numpy.random.seed()
             run(rank)
             atexit._run_exitfuncs()
             os._exit(0)  # The rest of Python's end takes ten times as long as the training.
