@@ -236,23 +236,22 @@ bool all_returned(const RecordedRun& run) {
 Judgement ranks_record_whole_run(const RecordedRun& run) {
   Judgement judgement{.compared = counted(run.ranks.size(), "rank"), .remarks = not_recorded(run)};
   if (const auto* lost = lost_before(first_that_failed(run), run)) {
-    judgement.findings.push_back(
-        {"", "lost", rank_text(*lost),
-         rank_text(*lost) + " " + how_it_ended(*lost) + ", and its peers waited for it",
-         how_ranks_ended(run)});
-    judgement.at = lost->history.last;
+    judgement.add(
+        Found{{"", "lost", rank_text(*lost),
+               rank_text(*lost) + " " + how_it_ended(*lost) + ", and its peers waited for it",
+               how_ranks_ended(run)},
+              lost->history.last});
     return judgement;
   }
   if (const auto* failed = first_that_failed(run)) {
     auto details = gave_up_waiting(*failed) ? uneven_batches(run) : Details();
     if (details.empty()) details = known_cause(*failed);
     details += how_ranks_ended(run);
-    judgement.findings.push_back(
-        {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
-         rank_text(*failed) + " " + how_it_ended(*failed), std::move(details)});
     // Gradients that such a backward left were not averaged.
-    judgement.at =
-        left_a_reduction_unfinished(*failed) ? last_backward(*failed) : failed->history.last;
+    judgement.add(Found{
+        {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
+         rank_text(*failed) + " " + how_it_ended(*failed), std::move(details)},
+        left_a_reduction_unfinished(*failed) ? last_backward(*failed) : failed->history.last});
     judgement.is_victim = gave_up_waiting(*failed);
     return judgement;
   }

@@ -153,11 +153,11 @@ Judgement gradients_differ_in_no_sync(const RecordedRun& run) {
       continue;
     ++compared;
     if (!computed_the_same(row)) continue;
-    judgement.at = row.at;
-    judgement.findings.push_back(
-        {"", "same_data", place_of(row),
-         "gradients of " + row.of +
-             ": all ranks computed the same ones within no_sync, so all have the same batch"});
+    judgement.add(
+        Found{{"", "same_data", place_of(row),
+               "gradients of " + row.of +
+                   ": all ranks computed the same ones within no_sync, so all have the same batch"},
+              row.at});
     break;
   }
   if (compared == 0) return {.why_not = "no backward ran within no_sync"};

@@ -159,10 +159,10 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
                   " gets gradients and belongs to no optimizer, which has others of " +
                   lacking->name.first;
       if (others) text += "; " + others->diagnosis;
-      judgement.findings.push_back(
-          {"", others ? "steps_other_tensors" : "in_no_optimizer",
-           "step " + std::to_string(lacking->at.step) + ", " + text_of(lacking->name), text});
-      judgement.at = lacking->at;
+      judgement.add(
+          Found{{"", others ? "steps_other_tensors" : "in_no_optimizer",
+                 "step " + std::to_string(lacking->at.step) + ", " + text_of(lacking->name), text},
+                lacking->at});
       return judgement;
     }
   if (others) judgement.findings.push_back(std::move(*others));

@@ -2,6 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/own/ends_by_hand.h"
 #include "harness/invariants/own/evaluated_parameters.h"
 #include "harness/invariants/own/loaded_copies.h"
 #include "harness/invariants/own/not_data_parallel.h"

@@ -193,12 +193,11 @@ Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
     }
   }
   if (compared == 0) return {.why_not = "no optimizer made a step on all ranks"};
-  if (auto own = own_metrics(run)) {
-    if (!judgement.findings.empty()) {
-      judgement.findings.front().details += own->finding.details;
-    } else {
-      judgement.add(std::move(own));
-    }
+  if (auto own = own_metrics(run); own && averaged_between_updates(run).empty()) {
+    if (judgement.findings.empty())
+      judgement.remarks.push_back(std::move(*own));
+    else
+      judgement.findings.front().details += std::move(own->details);
   }
   judgement.compared = counted(compared, "update");
   return judgement;

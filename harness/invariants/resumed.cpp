@@ -210,15 +210,15 @@ Judgement order_continues(const RecordedRun& run, const RecordedRun& before) {
         continue;
       ++compared;
       if (order_of(row) != order_of(other) || !judgement.findings.empty()) continue;
-      judgement.at = row.by_rank.front().last;
-      judgement.findings.push_back(
-          {"", "epoch_drawn_before", row.place(),
-           row.place() + " has the order of " + other.place() +
-               " of the run before on every rank, which that run had made before step " +
-               std::to_string(continued.step + 1) +
-               ", where this one continues; the epoch of its sampler is " + epoch_text(row) +
-               ", and was " + epoch_text(other) +
-               " then: call set_epoch with the epoch of the whole training"});
+      judgement.add(
+          Found{{"", "epoch_drawn_before", row.place(),
+                 row.place() + " has the order of " + other.place() +
+                     " of the run before on every rank, which that run had made before step " +
+                     std::to_string(continued.step + 1) +
+                     ", where this one continues; the epoch of its sampler is " + epoch_text(row) +
+                     ", and was " + epoch_text(other) +
+                     " then: call set_epoch with the epoch of the whole training"},
+                row.by_rank.front().last});
     }
   }
   if (compared == 0)
@@ -235,9 +235,8 @@ Judgement optimizers_continue(const RecordedRun& run, const RecordedRun& before)
   Judgement judgement;
   size_t compared = 0;
   const auto found = [&](const char* pattern, std::string text, const char* cure) {
-    if (text.empty() || !judgement.findings.empty()) return;
-    judgement.at = Moment{0, "update"};
-    judgement.findings.push_back({"", pattern, "step 0, update", std::move(text), {cure}});
+    if (!text.empty())
+      judgement.add(Found{{"", pattern, "step 0, update", std::move(text), {cure}}, {0, "update"}});
   };
   for (const auto& [optimizer, updates] : now) {
     const auto earlier = then.find(optimizer);

@@ -212,6 +212,11 @@ std::string values_text(const std::vector<std::string>& by_rank) {
   return joined(parts, ", ");
 }
 
+bool differ(double a, double b) {
+  constexpr double kPart = 1e-3;
+  return std::abs(a - b) > kPart * std::max(std::abs(a), std::abs(b));
+}
+
 bool all_alike(const std::vector<std::string>& texts) {
   return std::all_of(texts.begin(), texts.end(),
                      [&](const auto& text) { return text == texts.front(); });

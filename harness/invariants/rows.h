@@ -39,6 +39,9 @@ std::string values_text(const std::vector<std::string>& by_rank);
 
 bool all_alike(const std::vector<std::string>& texts);
 
+// True if two numbers differ by more than sums that are taken in another order.
+bool differ(double a, double b);
+
 // The pattern of which ranks agree, of texts that are not all the same.
 std::string agreement_pattern(const std::vector<std::string>& by_rank);
 

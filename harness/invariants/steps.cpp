@@ -148,13 +148,13 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
         auto details = uneven_batches(run);
         if (details.empty()) details = left_behind(rank, other);
         details += how_ranks_ended(run);
-        judgement.findings.push_back(
-            {"", "stopped_early", rank_text(rank),
-             rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
-                 rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
-                 ", " + other.history.last.phase,
-             std::move(details)});
-        judgement.at = rank.history.last;
+        judgement.add(
+            Found{{"", "stopped_early", rank_text(rank),
+                   rank_text(rank) + " returned after " + counted(updates_of(rank), "update") +
+                       ", and " + rank_text(other) + " went on to step " +
+                       std::to_string(other.history.last.step) + ", " + other.history.last.phase,
+                   std::move(details)},
+                  rank.history.last});
         return judgement;
       }
   }

@@ -134,8 +134,7 @@ Judgement values_stay_finite(const RecordedRun& run) {
     first->second.details.push_back("before that: " + gradients->second.diagnosis);
   first->second.details += losses_not_finite(run, first->first.at.step);
   if (is_of_parameters) first->second.details += written_by_the_program(run, first->first);
-  judgement.at = first->first.at;
-  judgement.findings.push_back(std::move(first->second));
+  judgement.add(Found{std::move(first->second), first->first.at});
   return judgement;
 }
 

@@ -240,10 +240,9 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;
   Judgement judgement;
-  const auto found = [&](Finding finding, const Moment& at) {
-    if (!judgement.findings.empty() && !comes_before(at, *judgement.at)) return;
-    judgement.findings = {std::move(finding)};
-    judgement.at = at;
+  const auto found = [&](std::optional<Found> is) {
+    if (is && judgement.at && comes_before(is->at, *judgement.at)) judgement.findings.clear();
+    judgement.add(std::move(is));
   };
   const auto alike = backwards_that_agree(run);
   for (const auto& rank : run.ranks) {
@@ -259,16 +258,13 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
       if (alike.contains({record.at, model, number})) continue;
       if (auto finding = past_the_wrapper(rank, *fact, record.at);
           finding && were_taken(rank, position, model))
-        found(std::move(*finding), record.at);
+        found(Found{std::move(*finding), record.at});
     }
   }
   const Agreement agreement{averaged_between_updates(run), updates_that_agree(run), alike};
-  for (const auto& rank : run.ranks)
-    if (auto is = update_from_own_gradients(rank, agreement); is && judgement.findings.empty())
-      found(std::move(is->finding), is->at);
-  if (auto is = other_mode(run)) found(std::move(is->finding), is->at);
-  for (const auto* field : {"layers", "settings"})
-    if (auto is = other_layers(run, field)) found(std::move(is->finding), is->at);
+  for (const auto& rank : run.ranks) judgement.add(update_from_own_gradients(rank, agreement));
+  found(other_mode(run));
+  for (const auto* field : {"layers", "settings"}) found(other_layers(run, field));
   judgement.remarks = converted_in_part(run);
   if (auto finding = never_averaged(run); finding && judgement.findings.empty())
     judgement.findings.push_back(std::move(*finding));

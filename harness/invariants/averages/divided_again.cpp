@@ -2,8 +2,10 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/averages/loss_weights.h"
+#include "harness/invariants/rows.h"
 #include "harness/invariants/taken_gradients.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -14,10 +16,6 @@ namespace {
 
 constexpr size_t kStepsLeast = 2;  // clipping may hit a factor once
 
-bool is_near(double a, double b) {
-  return std::abs(a - b) <= 1e-3 * std::abs(b);
-}
-
 // The models whose gradients a communication hook of the program averages, by a rule of its own.
 std::set<std::string> hooked_in(const RecordedRun& run) {
   std::set<std::string> hooked;
@@ -27,8 +25,8 @@ std::set<std::string> hooked_in(const RecordedRun& run) {
   return hooked;
 }
 
-// By model, the first update that took gradients of one backward divided by the number of ranks,
-// where all updates that changed gradients did.
+// A model, and its first update that took gradients of one backward divided by the number of ranks,
+// where all updates of rank 0 that changed gradients did.
 std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun& run) {
   const auto world = static_cast<double>(run.ranks.size());
   const auto hooked = hooked_in(run);
@@ -47,7 +45,8 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
     if (list.role == "gradients") last[list.of] = digests;
     if (list.role != "taken" || !last.contains(list.of)) continue;
     if (backwards[list.of] == 1 && !hooked.contains(list.of) &&
-        is_near(factor_between(*last[list.of], *digests), 1 / world) &&
+        !differ(factor_between(*last[list.of], *digests), 1 / world) &&
+        have_one_whole_part(run, record.at.step) &&
         loss_weights_in(run, record.at.step) == LossWeights::whole)
       divided[list.of].push_back(record.at);
     else
@@ -75,21 +74,22 @@ std::set<int> plain_steps(const RecordedRun& run) {
   return steps;
 }
 
-// Adds up, by step, how much the terms of all ranks weigh in the losses; NaN where a loss has
-// another part than a sum of a known number of terms, or more than one.
-std::map<int, double> weights_of_sums(const RecordedRun& run) {
-  std::map<int, double> weights;
-  for (const auto& rank : run.ranks) {
+// How much the terms of each rank weigh in its loss, by step; NaN where a loss has another part
+// than a sum of a known number of terms, or more than one.
+std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
+  std::map<int, std::vector<double>> weights;
+  for (size_t number = 0; number < run.ranks.size(); ++number) {
     bool has_part = false;
-    for (const auto& record : rank.records) {
+    for (const auto& record : run.ranks[number].records) {
       if (fact_in(record, "backward")) has_part = false;
       const auto* fact = fact_in(record, "terms");
       if (!fact) continue;
       const auto summed = fact->whole("summed");
-      weights[record.at.step] +=
-          summed && !has_part
-              ? fact->number("weight").value_or(std::nan("")) * static_cast<double>(*summed)
-              : std::nan("");
+      auto& by_rank = weights[record.at.step];
+      by_rank.resize(run.ranks.size());
+      by_rank[number] += summed && !has_part ? fact->number("weight").value_or(std::nan("")) *
+                                                   static_cast<double>(*summed)
+                                             : std::nan("");
       has_part = true;
     }
   }
@@ -97,19 +97,26 @@ std::map<int, double> weights_of_sums(const RecordedRun& run) {
 }
 
 // The first step whose terms weigh one in all ranks together, where those of no step weigh other.
+// Half a mean on each of two ranks does so too: some rank must have more terms than another.
 std::optional<Moment> divided_in_the_loss(const RecordedRun& run) {
   const auto plain = plain_steps(run);
   std::vector<int> steps;
-  for (const auto& [step, weight] : weights_of_sums(run)) {
+  bool any_more = false;
+  for (const auto& [step, by_rank] : weights_of_sums(run)) {
     if (!plain.contains(step)) continue;
-    if (!is_near(weight, 1)) return {};
+    double all = 0;
+    for (const double weight : by_rank) {
+      all += weight;
+      any_more = any_more || differ(weight, by_rank.front());
+    }
+    if (std::isnan(all) || differ(all, 1)) return {};
     steps.push_back(step);
   }
-  if (steps.size() < kStepsLeast) return {};
+  if (steps.size() < kStepsLeast || !any_more) return {};
   return Moment{steps.front(), "backward"};
 }
 
-Found found(const Moment& at, const std::string& what, std::string cause) {
+Found divided_twice(const Moment& at, const std::string& what, std::string cause) {
   const auto place = "step " + std::to_string(at.step) + ", " + at.phase;
   return {{"", "divided_twice", place, what, {Cause{std::move(cause)}}}, at};
 }
@@ -118,18 +125,20 @@ Found found(const Moment& at, const std::string& what, std::string cause) {
 
 std::optional<Found> divided_again(const RecordedRun& run) {
   if (const auto divided = divided_by_hand(run))
-    return found(divided->second,
-                 "the gradients that an update took of " + divided->first +
-                     " are those that its DistributedDataParallel had averaged, divided by the "
-                     "number of ranks once more",
-                 "a division by hand behind the backward, which averages already: leave it out");
+    return divided_twice(
+        divided->second,
+        "the gradients that an update took of " + divided->first +
+            " are those that its DistributedDataParallel had averaged, divided by the "
+            "number of ranks once more",
+        "a division by hand behind the backward, which averages already: leave it out");
   if (const auto at = divided_in_the_loss(run))
-    return found(*at,
-                 "each rank divides the sum in its loss by the number of terms of all ranks, and "
-                 "DistributedDataParallel divides by the number of ranks once more: every value "
-                 "is that of one process divided by the number of ranks",
-                 "a loss over the terms of all ranks that is not multiplied by the number of "
-                 "ranks: multiply it");
+    return divided_twice(
+        *at,
+        "each rank divides the sum in its loss by the number of terms of all ranks, and "
+        "DistributedDataParallel divides by the number of ranks once more: every value "
+        "is that of one process divided by the number of ranks",
+        "a loss over the terms of all ranks that is not multiplied by the number of "
+        "ranks: multiply it");
   return {};
 }
 

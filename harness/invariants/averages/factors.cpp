@@ -105,32 +105,30 @@ int64_t divisor_of(const AveragedByRank& ranks) {
   return is;
 }
 
-// Averages by hand of one backward each, all divided by one number that is not that of the ranks.
+// Averages of one backward each, all divided by one number that is not that of the ranks. Where
+// some are divided by another one, the program scales gradients on purpose.
 void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRank>& all,
                          Judgement& judgement) {
   constexpr size_t kTimesLeast = 3;
   const auto world = static_cast<int64_t>(run.ranks.size());
-  std::map<std::string, std::vector<const AveragedGradients*>> of_each;
-  std::map<std::string, std::set<int64_t>> divisors;
+  std::set<int64_t> divisors;
   for (const auto& ranks : all) {
     const auto& first = *ranks.front();
-    const bool is_plain = first.of.starts_with("optimizer ") && first.backwards == 1 &&
+    const bool is_plain = first.backwards == 1 && have_one_whole_part(run, first.at.step) &&
                           loss_weights_in(run, first.at.step) == LossWeights::whole;
-    of_each[first.of].push_back(&first);
-    divisors[first.of].insert(is_plain ? divisor_of(ranks) : 0);
+    divisors.insert(is_plain ? divisor_of(ranks) : 0);
   }
-  for (const auto& [of, times] : of_each) {
-    const auto is = *divisors[of].begin();
-    if (times.size() < kTimesLeast || divisors[of].size() != 1 || is < 2 || is == world) continue;
-    add(judgement, true,
-        finding_of(*times.front(), "another_divisor",
-                   (" are the sum of those that the ranks computed divided by " +
-                    std::to_string(is) + ", and there are " + std::to_string(world) + " ranks")
-                       .c_str(),
-                   "a number of ranks that is written into the program, or counted elsewhere: "
-                   "divide by get_world_size()"),
-        times.front()->at);
-  }
+  if (all.size() < kTimesLeast || divisors.size() != 1) return;
+  const auto divisor = *divisors.begin();
+  if (divisor < 2 || divisor == world) return;
+  const auto& first = *all.front().front();
+  const auto what = " are the sum of those that the ranks computed divided by " +
+                    std::to_string(divisor) + ", and there are " + std::to_string(world) + " ranks";
+  add(judgement, true,
+      finding_of(first, "another_divisor", what.c_str(),
+                 "a number of ranks that is written into the program, or counted elsewhere: "
+                 "divide by get_world_size()"),
+      first.at);
 }
 
 // Where a loss that the program multiplies by the number of ranks does not want it.
@@ -152,7 +150,9 @@ void add_divided_twice(const RecordedRun& run, const std::vector<AveragedByRank>
     const auto& first = *times.front();
     const auto weights = loss_weights_in(run, first.at.step);
     if (weights == LossWeights::multiplied) continue;
-    add(judgement, weights == LossWeights::whole, divided_twice(first), first.at);
+    if (weights == LossWeights::whole && !have_one_whole_part(run, first.at.step)) continue;
+    // Those of one optimizer among several may be scaled on purpose.
+    add(judgement, weights == LossWeights::whole && others.empty(), divided_twice(first), first.at);
   }
 }
 

@@ -7,9 +7,13 @@ namespace lockstep::recorded {
 
 // Whether the losses of a step are averages that the program does not multiply, ones that it
 // divides by the number of ranks or by more, or ones all of which it multiplies by that number or
-// by more; unknown where a recorder could not tell.
+// by more; unknown where a recorder could not tell, or where parts look whole and others divided.
 enum class LossWeights { unknown, whole, divided, multiplied };
 LossWeights loss_weights_in(const RecordedRun& run, int step);
+
+// True if one part alone of each rank's loss of a step counts whole: where several do, as losses of
+// several batches that are added up, a divisor may be theirs.
+bool have_one_whole_part(const RecordedRun& run, int step);
 
 // A remark where a term of one rank's losses counts more than one of another's, in most backwards:
 // each rank averages over its own number of terms, or multiplies by a number of its own; another

@@ -162,10 +162,10 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
         texts.push_back(found == pass.is->values.end() ? "none" : excerpt(found->dump()));
       }
       if (all_alike(texts)) continue;
-      judgement.findings.push_back(
-          {"", pattern, row.place(),
-           "the " + std::string(field) + " of " + row.place() + ": " + values_text(texts)});
-      judgement.at = row.by_rank.front().last;
+      judgement.add(
+          Found{{"", pattern, row.place(),
+                 "the " + std::string(field) + " of " + row.place() + ": " + values_text(texts)},
+                row.by_rank.front().last});
       return judgement;
     }
     if (auto numbering = other_numbering(row)) {

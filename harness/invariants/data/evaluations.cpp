@@ -150,8 +150,7 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
           "the program gathers what it computed: drop what is behind the dataset's length, as "
           "gather_for_metrics() of accelerate does, and its gather() does not");
     if (is_combined) {
-      judgement.findings.push_back(std::move(finding));
-      judgement.at = first.last;
+      judgement.add(Found{std::move(finding), first.last});
       judgement.remarks.clear();
     } else {
       judgement.remarks.push_back(std::move(finding));

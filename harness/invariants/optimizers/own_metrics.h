@@ -5,8 +5,8 @@
 
 namespace lockstep::recorded {
 
-// A finding where ReduceLROnPlateau gets a number of its own on each rank, time and again: the
-// ranks' learning rates are then alike by luck.
-std::optional<Found> own_metrics(const RecordedRun& run);
+// A remark where ReduceLROnPlateau gets a number of its own on each rank, time and again: the
+// ranks' learning rates are then alike by luck, or because the program makes them so.
+std::optional<Finding> own_metrics(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

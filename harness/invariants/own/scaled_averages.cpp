@@ -20,6 +20,7 @@ using Held = std::vector<const Digests*>;  // by rank
 struct Growth {
   double of_all, least, most;
   size_t tensors = 0;
+  bool is_from_zero = false;  // the ranks had all begun at zero
 };
 
 std::optional<Growth> growth_of(const Digests& now, const Held& before) {
@@ -52,9 +53,9 @@ bool is_sum(const Growth& is, double world) {
   return is_near(is.of_all, world) && is.least > kLeast;
 }
 
-// Every tensor is what a sum leaves, which no outer optimizer does to all of them.
+// Every tensor is what a sum leaves, which an outer optimizer does to all of them from zero alone.
 bool is_sum_of_each(const Growth& is, double world) {
-  return is.tensors > 1 && is_near(is.least, world) && is_near(is.most, world);
+  return is.tensors > 1 && !is.is_from_zero && is_near(is.least, world) && is_near(is.most, world);
 }
 
 // Independent tensors have an average that is smaller than they are, by the root of their number.
@@ -63,10 +64,20 @@ bool is_divided_twice(const Growth& is, double world) {
   return is_near(is.of_all, 1 / world) && is.most < kMost;
 }
 
-Held& held_of(std::vector<std::pair<Tensors, Held>>& all, const Tensors& tensors) {
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == tensors; });
-  return found != all.end() ? found->second : all.emplace_back(tensors, Held()).second;
+// A model's tensors, and what the ranks hold of them at last.
+struct Latest {
+  Tensors tensors;
+  Held held;
+  bool was_zero = false;  // on all ranks, when they held the same
+};
+
+Latest& latest_of(std::vector<Latest>& all, const Tensors& tensors) {
+  const auto found = std::ranges::find(all, tensors, &Latest::tensors);
+  return found != all.end() ? *found : all.emplace_back(Latest{tensors, {}});
+}
+
+bool is_zero(const Digests& digests) {
+  return std::ranges::all_of(digests.values, [](const Digest& is) { return is.norm == 0; });
 }
 
 // A time at which ranks that had other parameters each have the same ones by no update.
@@ -80,18 +91,24 @@ std::vector<Averaging> averagings_in(const RecordedRun& run) {
   std::vector<Averaging> all;
   const bool updates_by_hand_alone = averaged_between_updates(run).empty();
   // By tensors: a new optimizer takes over its own. What is updated by hand has names of its own.
-  std::vector<std::pair<Tensors, Held>> last, last_by_hand;
+  std::vector<Latest> last, last_by_hand;
   auto rows = rows_of(run, "parameters");
   for (auto& row : rows_of(run, "ended")) rows.push_back(std::move(row));
   for (const auto& row : rows) {
     const bool is_by_hand = row.of == kNoOptimizer;
     if (!row.is_whole() || row.is_divided() || (updates_by_hand_alone && !is_by_hand)) continue;
     const auto& first = *row.by_rank.front();
-    auto& held = held_of(is_by_hand ? last_by_hand : last, first.list->tensors);
+    auto& latest = latest_of(is_by_hand ? last_by_hand : last, first.list->tensors);
+    const auto& held = latest.held;
     const bool had_others = held.size() == run.ranks.size() && !all_hold_the_same(held);
-    if (had_others && row.at.phase != "update" && !difference_in(row, ""))
-      if (const auto growth = growth_of(first, held)) all.push_back({row.of, row.at, *growth});
-    keep_latest(row, held);
+    const bool is_same = all_hold_the_same(row.by_rank);
+    if (had_others && row.at.phase != "update" && is_same)
+      if (auto growth = growth_of(first, held)) {
+        growth->is_from_zero = latest.was_zero;
+        all.push_back({row.of, row.at, *growth});
+      }
+    if (is_same) latest.was_zero = is_zero(first);
+    keep_latest(row, latest.held);
   }
   return all;
 }

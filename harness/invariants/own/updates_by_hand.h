@@ -28,11 +28,11 @@ std::optional<Finding> began_unlike(const RecordedRun& run, const Row& row);
 // True if a rank recorded parameters that changed by no update.
 bool updates_by_itself(const RecordedRun& run);
 
+// True if the ranks end with the same such tensors in other orders, or have reached others, or the
+// same at other times: which is which on another rank shows nowhere.
+bool order_is_unknown(const RecordedRun& run);
+
 // Why what a program updates itself is not compared; empty where it is, or there is nothing.
 std::string why_not_by_hand(const RecordedRun& run);
-
-// A finding where ranks that held the same such parameters end with others: some made further
-// updates, or the last one took each rank's own gradients, which no later backward shows.
-std::optional<Found> ended_unlike(const RecordedRun& run);
 
 }  // namespace lockstep::recorded

@@ -55,19 +55,39 @@ def sum_over_all(rank, name):
         optimizer.step()
 
 
+def take_half(rank, name):
+    """Halves of a mean, which weigh one on two ranks together."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for number, (x, y) in enumerate(batches()):
+        x, y = x[number % 2:], y[number % 2:]
+        optimizer.zero_grad()
+        (cross_entropy(ddp(x), y, reduction="sum") / (2 * len(y))).backward()
+        optimizer.step()
+
+
 def average_by_hand(rank, name):
-    """The loss has an auxiliary part that weighs half."""
+    """The loss has an auxiliary part that weighs a tenth, or half, or several batches."""
     model = layers()
     optimizer = sgd(model)
 
     def average():
         for p in model.parameters():
             dist.all_reduce(p.grad)
-            p.grad /= {"divided_by_three": 3, "auxiliary_summed": 1}.get(name, dist.get_world_size())
+            p.grad /= {"divided_by_three": 3, "auxiliary_summed": 1, "auxiliary_of_half_summed": 1, "weights_divided": 1,
+                       "summed_over_batches": 2 * dist.get_world_size()}.get(name, dist.get_world_size())
+        for p in list(model.parameters())[:2] if name == "scaled_on_purpose" else ():
+            p.grad *= 0.1
     for x, y in batches():
         optimizer.zero_grad()
         output = model(x)
-        (cross_entropy(output, y) + 0.5 * output.square().mean()).backward()
+        loss = cross_entropy(output, y)
+        if name == "summed_over_batches":
+            loss = loss + cross_entropy(model(x.flip(0)), y.flip(0))
+        auxiliary = output.square().mean()
+        if name == "weights_divided":
+            loss, auxiliary = 5 * loss / dist.get_world_size(), 10 * auxiliary / dist.get_world_size()
+        (loss + (0.5 if name == "auxiliary_of_half_summed" else 0.1) * auxiliary).backward()
         average()
         optimizer.step()
 
@@ -87,7 +107,8 @@ def schedule(rank, name):
 
 PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
-            average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed"), schedule: ("plateau_of_all", "plateau_of_own")}
+            take_half: ("halves",),
+            average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"), schedule: ("plateau_of_all", "plateau_of_own")}
 
 
 if __name__ == "__main__":

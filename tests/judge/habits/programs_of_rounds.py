@@ -7,7 +7,7 @@ usage: programs_of_rounds.py FOLDER NAME:WORLD...     each NAME:WORLD is recorde
 import sys
 
 from programs_of_averages import sgd
-from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, runs
+from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, runs, update
 from programs_of_ways import average_by_hand
 
 import torch
@@ -74,6 +74,7 @@ def train_a_head(rank, name):
             average_by_hand(head)
         optimizer.step()
         subtract(head)
+    dist.barrier()  # As in programs_of_ways.py.
     dist.destroy_process_group()  # While the head is there.
 
 
@@ -103,6 +104,38 @@ def leave_out(rank, name):
         average_by_hand(model)
         if rank == 0 or name == "all_update" or name == "one_leaves_out" and number < 4:
             subtract(model)
+
+
+def serve(rank, name):
+    """Rank 0 updates by hand, and sends the others its parameters before the next forward."""
+    model = layers()
+    for x, y in batches():
+        for p in model.parameters():
+            dist.broadcast(p.data, 0)
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        average_by_hand(model)
+        if rank == 0:
+            subtract(model)
+
+
+def move_twice_as_far(rank, name):
+    """Rounds from zero, of which an outer update moves the model by twice what the ranks came to on average."""
+    model = nn.Linear(WIDTH, CLASSES)
+    for p in model.parameters():
+        nn.init.zeros_(p)
+    optimizer = sgd(model, 0.02)
+    began = [p.detach().clone() for p in model.parameters()]
+    for number, (x, y) in enumerate(batches(epochs=2)):
+        update(model, optimizer, x, y)
+        if number % 4 != 3:
+            continue
+        with torch.no_grad():
+            for p, before in zip(model.parameters(), began):
+                moved = p - before
+                dist.all_reduce(moved)
+                before += 2 * moved / dist.get_world_size()
+                p.copy_(before)
 
 
 def train_with_noise(rank, name):
@@ -182,7 +215,7 @@ def sum_rounds(rank, name):
 
 PROGRAMS = {perturb: ("perturbed", "offset_of_all", "offset_of_each"), train_a_late_head: ("late_head", "late_head_alone"),
             train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
-            leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
+            serve: ("served",), move_twice_as_far: ("moved_twice_as_far_from_zero",), leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
             use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),
             train_with_noise: ("noisy_head", "noisy_head_alone"),
             train_by_rows: ("rows_of_all", "rows_of_each"), draw_branches: ("branches", "branches_of_own_gradients"),

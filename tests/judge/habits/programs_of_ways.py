@@ -252,6 +252,7 @@ def train_a_head(rank, name):
     for p in head.parameters() if name == "head_at_the_end" else ():
         dist.all_reduce(p.data)
         p.data /= dist.get_world_size()
+    dist.barrier()  # What was reduced is let go of: PyTorch joins the thread that does so, and holds its lock.
     dist.destroy_process_group()
 
 

@@ -12,19 +12,22 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("divided_accumulated", "divided_multiplied", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums", "divided_by_ranks",
-         "plateau_of_all")
+         "plateau_of_all", "halves", "summed_over_batches", "scaled_on_purpose")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {"plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
+           "weights_divided": ("gradients.are_averages", "sum_not_average")}
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
     "divided_again": ("gradients.are_averages", "divided_twice", "a division by hand behind the backward"),
     "labels_of_all": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "divided_by_three": ("gradients.are_averages", "another_divisor", "divided by 3, and there are 2 ranks"),
+    "auxiliary_of_half_summed": ("gradients.are_averages", "sum_not_average"),
     "auxiliary_summed": ("gradients.are_averages", "sum_not_average", "are the sum of those that the ranks computed"),
-    "plateau_of_own": ("optimizer.has_one_setting", "own_metric", "no all-reduce averages before scheduler.step(metric)"),
 }
 
 
 class Divisors(Programs, RecordedCase):
-    CLEAN, MISTAKES = CLEAN, MISTAKES
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
     FILE = "programs_of_divisors.py"
 
 

@@ -14,6 +14,8 @@ from recorded_case import RecordedCase, main
 CLEAN = ("perturbed", "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand", "rows_of_all", "noisy_head")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
+    "served": ("run.is_recorded_whole", "updates_by_itself"),
+    "moved_twice_as_far_from_zero": ("parameters.are_the_same", "averaged_between_updates"),
     "all_update": ("run.is_recorded_whole", "updates_by_itself"),
     "optimizer_for_its_rate": ("run.is_recorded_whole", "updates_by_itself"),
     "average_of_each_round": ("parameters.are_the_same", "averaged_between_updates"),
