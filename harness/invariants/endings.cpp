@@ -189,7 +189,7 @@ size_t updates_of(const Rank& rank) {
   size_t count = 0;
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
-    count += fact && fact->name.starts_with("optimizer ") ? 1 : 0;
+    count += fact && is_optimizer(fact->name) ? 1 : 0;
   }
   return count;
 }

@@ -173,7 +173,7 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
       if (const auto* model = model_in(record); model && may_have_unused_parameters(*model))
         lenient.insert(model->name);
       const auto* digests = digests_in(record, "gradients");
-      if (!digests || digests->list->of.starts_with("optimizer ")) continue;
+      if (!digests || is_optimizer(digests->list->of)) continue;
       for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
         auto& is = reached[digests->list->of][digests->list->tensors[tensor].name];
         is = is || !digests->values[tensor].is_missing();

@@ -26,7 +26,7 @@ std::vector<Training> trainings_in(const std::vector<Row>& rows) {
   std::vector<Training> all;
   for (size_t number = 0; number < rows.size(); ++number) {
     const auto& row = rows[number];
-    if (!row.of.starts_with("optimizer ")) continue;
+    if (!is_optimizer(row.of)) continue;
     const auto found = std::find_if(
         all.begin(), all.end(), [&](const Training& training) { return training.of == row.of; });
     if (found != all.end())
@@ -119,7 +119,7 @@ bool is_averaged_soon(const std::vector<Row>& rows, size_t at) {
 bool takes_own_gradients(const RecordedRun& run) {
   bool any = false;
   for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || !row.of.starts_with("optimizer ")) continue;
+    if (!row.is_whole() || !is_optimizer(row.of)) continue;
     if (!difference_in(row, "")) return false;
     any = true;
   }

@@ -43,7 +43,7 @@ Ownership ownership_in(const RecordedRun& run) {
       const auto& record = rank.records[number];
       if (const auto* digests = std::get_if<Digests>(&record.what)) {
         const auto& list = *digests->list;
-        const bool is_of_optimizer = list.of.starts_with("optimizer ");
+        const bool is_of_optimizer = is_optimizer(list.of);
         if (list.role == "parameters" && is_of_optimizer)
           is.strangers[list.of] = std::max(is.strangers[list.of], list.tensors.size());
         if (list.role == "parameters" && !is_of_optimizer)

@@ -108,7 +108,7 @@ class Replicas {
                    "they were swapped or moved for that forward alone"));
       return;
     }
-    if (row.of.starts_with("copy ")) {
+    if (is_copy(row.of)) {
       if (finding->pattern == "other_shape") return;  // the ranks have models of their own
       if (const auto kind = made_by_each(run_, row.of)) {
         if (!kind->empty() && began_unlike_.insert(row.of).second)
@@ -167,7 +167,7 @@ class Replicas {
   // True if ranks alone changed parameters behind the last update, to save or export them say.
   bool is_of_one_rank_at_the_end(size_t at) const {
     const auto& row = rows_[at];
-    return is_last(at) && row.at.phase == "forward" && row.of.starts_with("optimizer ") &&
+    return is_last(at) && row.at.phase == "forward" && is_optimizer(row.of) &&
            (!row.is_whole() || averaged_.contains(row.of));
   }
 

@@ -16,8 +16,7 @@ namespace lockstep::recorded {
 namespace {
 
 bool are_parameters_of_a_model(const Digests* digests) {
-  return digests && digests->list->role == "parameters" &&
-         !digests->list->of.starts_with("optimizer ");
+  return digests && digests->list->role == "parameters" && !is_optimizer(digests->list->of);
 }
 
 bool hold_the_same(const Digests& a, const Digests& b) {

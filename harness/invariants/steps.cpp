@@ -30,8 +30,7 @@ std::vector<Deed> deeds_of(const Rank& rank) {
     if (!fact) continue;
     if (fact->name == "backward" && fact->text("kind") == "synchronised")
       deeds.push_back({"a backward of " + fact->text("model"), record.at});
-    if (fact->name.starts_with("optimizer "))
-      deeds.push_back({"an update by " + fact->name, record.at});
+    if (is_optimizer(fact->name)) deeds.push_back({"an update by " + fact->name, record.at});
   }
   return deeds;
 }

@@ -41,7 +41,7 @@ std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests) continue;
     const auto& list = *digests->list;
-    if (!list.of.starts_with("optimizer ") && !watched.contains(list.of)) continue;
+    if (!is_optimizer(list.of) && !watched.contains(list.of)) continue;
     const auto elements = elements_in(*digests);
     if (list.role == "parameters") all[list.of].elements = elements;
     auto& least = all[list.of].gradients;

@@ -40,7 +40,7 @@ bool were_taken(const Rank& rank, size_t backward, const std::string& model) {
   for (size_t at = 0; at < rank.records.size(); ++at) {
     const auto* fact = std::get_if<Fact>(&rank.records[at].what);
     if (!fact) continue;
-    if (fact->name.starts_with("optimizer ")) {
+    if (is_optimizer(fact->name)) {
       const auto owned = owned_in(*fact);
       const bool is_of_model = std::any_of(owned.begin(), owned.end(),
                                            [&](const auto& name) { return name.first == model; });
@@ -104,7 +104,7 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name.starts_with("model ") && fact->truth("wrapped")) wrapped.insert(fact->name);
+    if (is_model(fact->name) && fact->truth("wrapped")) wrapped.insert(fact->name);
     if (fact->name == "backward") {
       const auto model = fact->text("model");
       auto& is = since[model];
@@ -112,7 +112,7 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
       is.last_agrees =
           agreement.backwards.contains({record.at, model, count[{record.at, model}]++});
     }
-    if (!fact->name.starts_with("optimizer ")) continue;
+    if (!is_optimizer(fact->name)) continue;
     for (const auto& [model, name] : owned_in(*fact)) {
       const auto found = since.find(model);
       if (found == since.end()) continue;

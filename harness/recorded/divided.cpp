@@ -133,8 +133,8 @@ std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& al
   const Shard own{{}, {static_cast<int64_t>(rank)}, true};
   for (const auto& tensor : list.tensors) {
     // Parts of what no model names.
-    const bool is_unnamed = list.role == "state" ? tensor.name.starts_with("parameter ")
-                                                 : list.of.starts_with("optimizer ");
+    const bool is_unnamed =
+        list.role == "state" ? tensor.name.starts_with("parameter ") : is_optimizer(list.of);
     if (is_unnamed && !tensor.shape.empty()) shards->emplace(tensor.name, own);
     if (list.role != "state" || tensor.shape.empty()) continue;
     for (const auto& [of, parts] : all) {

@@ -35,7 +35,7 @@ std::vector<int> group_of(const Rank& rank) {
 bool trains_nothing(const Rank& rank) {
   return std::none_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
     const auto* fact = std::get_if<Fact>(&record.what);
-    return is_backward(record) || (fact && fact->name.starts_with("optimizer "));
+    return is_backward(record) || (fact && is_optimizer(fact->name));
   });
 }
 

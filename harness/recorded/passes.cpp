@@ -11,7 +11,7 @@ namespace lockstep::recorded {
 namespace {
 
 bool is_source(const std::string& name) {
-  return name.starts_with("loader ") || name.starts_with("sampler ");
+  return is_loader(name) || is_sampler(name);
 }
 
 // The samples of a batch that no sampler numbers: how many, and fingerprints of the first.
@@ -84,7 +84,7 @@ class PassReader {
     pass->indices.insert(pass->indices.end(), drawn.indices.begin(), drawn.indices.end());
     pass->batch_ends.push_back(pass->indices.size());
     touch(*pass, at);
-    if (!has_batches_ || drawn.name.starts_with("sampler ")) dealt(drawn.name);
+    if (!has_batches_ || is_sampler(drawn.name)) dealt(drawn.name);
   }
 
   void touch(Pass& pass, size_t at) {
@@ -98,7 +98,7 @@ class PassReader {
       has_backward_ = true;
       return take_backward();
     }
-    if (fact.name.starts_with("optimizer ") && !std::exchange(has_backward_, false))
+    if (is_optimizer(fact.name) && !std::exchange(has_backward_, false))
       return take_backward();  // that no recorder sees, since nothing is wrapped
     if (fact.name == "batch") {
       const auto source = fact.text("loader");

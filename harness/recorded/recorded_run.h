@@ -6,6 +6,7 @@
 #include "harness/base/dtype.h"
 #include "harness/history/frames.h"
 #include "harness/recorded/history_files.h"
+#include "harness/recorded/names.h"
 
 #include <memory>
 #include <optional>

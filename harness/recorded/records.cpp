@@ -45,12 +45,12 @@ const Fact* fact_in(const Record& record, std::string_view name) {
 
 const Fact* model_in(const Record& record) {
   const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name.starts_with("model ") ? fact : nullptr;
+  return fact && is_model(fact->name) ? fact : nullptr;
 }
 
 const Fact* optimizer_in(const Record& record) {
   const auto* fact = std::get_if<Fact>(&record.what);
-  return fact && fact->name.starts_with("optimizer ") ? fact : nullptr;
+  return fact && is_optimizer(fact->name) ? fact : nullptr;
 }
 
 const Digests* digests_in(const Record& record, std::string_view role) {

@@ -39,7 +39,7 @@ std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank,
     const auto stage = stage_of(digests->list->role, record.at.phase);
     if (!stage) continue;
     const TensorPoint point{record.at.step, *stage, digests->list->of};
-    const bool is_by_hand = kinds[point.of] == "by hand" || point.of.starts_with("optimizer ");
+    const bool is_by_hand = kinds[point.of] == "by hand" || is_optimizer(point.of);
     const bool is_as_taken = is_by_hand || by_update.contains(point.of);
     if (digests->list->role == "taken" && !is_as_taken) continue;
     // Averaged by hand, they are the ranks' average in the update that takes them.

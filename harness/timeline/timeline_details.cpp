@@ -177,7 +177,7 @@ void add_reductions(const Rank& rank, Details& lines) {
     if (!fact) continue;
     if (fact->name == "backward" && fact->text("kind") == "synchronised")
       ++reduced[fact->text("model")];
-    if (!fact->name.starts_with("optimizer ")) continue;
+    if (!is_optimizer(fact->name)) continue;
     std::set<std::string> models;
     for (const auto& [model, parameter] : owned_in(*fact)) models.insert(model);
     for (const auto& model : models) ++updated[model];

@@ -32,8 +32,7 @@ std::vector<AveragedGradients> averaged_by(const Rank& rank) {
       auto& is = own[fact->text("of")];
       is.is_hooked = is.is_hooked || fact->values.value("hooked", false);
       for (auto& [name, values] : values_in(*fact)) is.own[name] = std::move(values);
-      if (fact->text("of").starts_with("optimizer "))
-        ++backwards[{record.at.step, fact->text("of")}];
+      if (is_optimizer(fact->text("of"))) ++backwards[{record.at.step, fact->text("of")}];
     }
     if (fact->name == "averaged gradients") {
       auto is = std::exchange(own[fact->text("of")], {});

@@ -36,8 +36,7 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
   std::set<std::string> others;
   for (const auto& record : run.ranks.front().records) {
     if (const auto* fact = fact_in(record, "backward")) ++backwards[fact->text("model")];
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("optimizer "))
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && is_optimizer(fact->name))
       backwards.clear();
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests) continue;

@@ -163,7 +163,7 @@ void add_sums(const RecordedRun& run, const std::vector<AveragedByRank>& all,
     if (!is_times_the_average(ranks, static_cast<double>(ranks.size()))) continue;
     const auto weights = loss_weights_in(run, first.at.step);
     // A further backward adds to them, and the next sum counts them once more.
-    const bool is_added_to = first.of.starts_with("optimizer ") && first.at.phase == "backward";
+    const bool is_added_to = is_optimizer(first.of) && first.at.phase == "backward";
     if (!is_added_to && (weights == LossWeights::divided ||
                          (first.is_hooked && exchanges_activations(run, first.at.step))))
       continue;

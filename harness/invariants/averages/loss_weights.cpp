@@ -52,7 +52,7 @@ std::map<std::string, std::vector<Backward>> backwards_of(const Rank& rank) {
                        fact->number("weight").value_or(std::nan(""))});
     if (fact->name == "backward")
       all[fact->text("model")].push_back({record.at, std::exchange(parts, {})});
-    if (fact->name.starts_with("optimizer ")) parts.clear();
+    if (is_optimizer(fact->name)) parts.clear();
   }
   return all;
 }

@@ -83,7 +83,7 @@ std::optional<Finding> same_gradients(const std::vector<AveragedByRank>& all) {
   std::set<std::vector<double>> unlike;  // the first rank's, of each average
   for (const auto& ranks : all) {
     // A wrapper has averaged before a backward of the bare module, and all ranks hold the same.
-    if (!ranks.front()->of.starts_with("optimizer ")) return {};
+    if (!is_optimizer(ranks.front()->of)) return {};
     std::vector<double> first;
     for (const auto& value : values_of(ranks)) {
       if (std::any_of(value.own.begin(), value.own.end(),

@@ -85,7 +85,7 @@ bool evaluates(const PassRow& row) {
                                   [](const Pass& pass) { return pass.trains; });
   // Nothing says what a sampler is for whose order was taken in one go, and not in batches.
   const auto& first = row.by_rank.front();
-  const bool is_in_use = row.source.starts_with("loader ") || first.batch_ends.size() > 1 ||
+  const bool is_in_use = is_loader(row.source) || first.batch_ends.size() > 1 ||
                          first.is->whole("batch_size").value_or(1) > 1;
   return !trains && is_in_use && (row.is_sharded() || is_split(row)) && row.all_whole();
 }

@@ -44,7 +44,7 @@ bool is_combined(const Rank& rank, const std::vector<std::string>& ops, const Pa
     const auto number = is_call ? call++ : call;
     if (at < pass.begin) continue;
     if (fact->name == "exchange" || (is_call && combines(ops[number]))) return true;
-    if (at > pass.end && fact->name.starts_with("optimizer ")) return false;
+    if (at > pass.end && is_optimizer(fact->name)) return false;
   }
   return false;
 }
@@ -58,7 +58,7 @@ bool any_trains(const std::vector<Pass>& passes) {
 std::vector<Pass> own_evaluations(const Rank& rank) {
   std::vector<Pass> own;
   for (const auto& [source, passes] : passes_of(rank)) {
-    if (!source.starts_with("loader ") || any_trains(passes)) continue;
+    if (!is_loader(source) || any_trains(passes)) continue;
     for (const auto& pass : passes)
       if (pass.is_whole() && pass.is->whole("replicas").value_or(1) > 1) own.push_back(pass);
   }

@@ -15,7 +15,7 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
   std::map<std::string, std::vector<int>> loads;
   for (const auto& record : rank.records)
     if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && fact->name.starts_with("copy ") && fact->truth("loaded"))
+        fact && is_copy(fact->name) && fact->truth("loaded"))
       loads[fact->text("kind")].push_back(record.at.step);
   return loads;
 }
@@ -24,7 +24,7 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
 std::map<std::string, size_t> values_of_copies(const Rank& rank) {
   std::map<std::string, size_t> counts;
   for (const auto& record : rank.records)
-    if (const auto* is = digests_in(record, "average"); is && is->list->of.starts_with("copy "))
+    if (const auto* is = digests_in(record, "average"); is && is_copy(is->list->of))
       ++counts[is->list->of];
   return counts;
 }

@@ -136,7 +136,7 @@ class Aligning {
     static const std::set<std::string> kNames{
         "terms",    "clip",    "backward",      "part",
         "unwaited", "skipped", "own gradients", "averaged gradients"};
-    return fact && (fact->name.starts_with("optimizer ") || kNames.contains(fact->name));
+    return fact && (is_optimizer(fact->name) || kNames.contains(fact->name));
   }
 
   Rank& rank_;

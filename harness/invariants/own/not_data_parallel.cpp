@@ -102,7 +102,7 @@ bool differs_everywhere(const Row& row) {
 size_t moments_of_mixing(const RecordedRun& run) {
   size_t count = 0;
   for (const auto& row : rows_of(run, "parameters")) {
-    if (row.at.phase != "forward" || !row.of.starts_with("optimizer ")) continue;
+    if (row.at.phase != "forward" || !is_optimizer(row.of)) continue;
     if (!row.is_whole() || !differs_everywhere(row)) return 0;
     ++count;
   }

@@ -35,7 +35,7 @@ Part part_of(const Rank& rank, Unlike unlike) {
     if (const auto* fact = optimizer_in(record))
       part.sent[record.at.step] = part.reduced[record.at.step] = 0;
     const auto* is = std::get_if<Digests>(&record.what);
-    if (is && is->list->role == "parameters" && is->list->of.starts_with("optimizer "))
+    if (is && is->list->role == "parameters" && is_optimizer(is->list->of))
       updated[is->list->of] = elements_in(*is);
   }
   for (const auto& [of, elements] : updated) part.updated += elements;
@@ -67,7 +67,7 @@ bool reduces_all(const Part& part) {
 bool become_the_same(const RecordedRun& run) {
   std::map<std::string, std::vector<const Digests*>> last;
   for (const auto& row : rows_of(run, "parameters")) {
-    if (!row.of.starts_with("optimizer ")) continue;
+    if (!is_optimizer(row.of)) continue;
     auto& held = last[row.of];
     keep_latest(row, held);
     if (row.at.phase == "forward" && all_hold_the_same(held)) return true;
@@ -82,7 +82,7 @@ Unlike unlike_tensors(const RecordedRun& run) {
                     [](const Record& record) { return model_in(record); }))
       return Unlike::kNothing;
   for (const auto& row : rows_of(run, "parameters")) {
-    if (row.at.phase != "construction" || !row.of.starts_with("optimizer ")) continue;
+    if (row.at.phase != "construction" || !is_optimizer(row.of)) continue;
     if (const auto difference = row.is_whole() ? difference_in(row, "") : std::nullopt)
       return difference->pattern == "other_shape" ? Unlike::kShapes : Unlike::kValues;
   }

@@ -26,8 +26,7 @@ bool exchanges_by_all_to_all(const Rank& rank) {
 Names unlike_at_first(const RecordedRun& run) {
   Names names;
   for (const auto& row : rows_of(run, "parameters")) {
-    if (!row.of.starts_with("optimizer ") || row.at.phase != "construction" || !row.is_whole())
-      continue;
+    if (!is_optimizer(row.of) || row.at.phase != "construction" || !row.is_whole()) continue;
     const auto& first = *row.by_rank.front();
     for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
       if (std::any_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {

@@ -39,7 +39,7 @@ std::map<std::string, Optimizer> unwrapped_optimizers_of(const Rank& rank) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
     of_models += fact->name == "backward" ? 1 : 0;
-    if (!fact->name.starts_with("optimizer ")) continue;
+    if (!is_optimizer(fact->name)) continue;
     auto& is = all[fact->name];
     is.steps.push_back(record.at.step);
     is.is_apart = is.is_apart && backwards > 0 && of_models == 0 && !has_owned(*fact);

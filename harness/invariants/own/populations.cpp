@@ -38,7 +38,7 @@ std::set<size_t> ranks_copied(const RecordedRun& run, bool some_keep_theirs) {
   std::set<size_t> copied;
   std::map<std::string, std::vector<const Digests*>> last;  // by optimizer
   for (const auto& row : rows_of(run, "parameters")) {
-    if (!row.of.starts_with("optimizer ")) continue;
+    if (!is_optimizer(row.of)) continue;
     auto& before = last[row.of];
     before.resize(row.by_rank.size(), nullptr);
     auto after = before;

@@ -20,7 +20,7 @@ size_t passes_begun(const Rank& rank) {
   return static_cast<size_t>(
       std::count_if(rank.records.begin(), rank.records.end(), [](const Record& record) {
         const auto* fact = std::get_if<Fact>(&record.what);
-        return fact && fact->name.starts_with("loader ") && fact->values.contains("epoch");
+        return fact && is_loader(fact->name) && fact->values.contains("epoch");
       }));
 }
 
