@@ -113,6 +113,7 @@ def threw(before, kind, error, trace):
 
 def record_exception(error):
     from ._hooks import quietly
+    quietly("the end", _state.recorder.by_hand.tell_held)
     quietly("an exception", _state.recorder.history.end, "threw", told(error))
 
 
@@ -125,6 +126,7 @@ def left(original, *code, **named):
     """The program ends at once, as many do where a backend would hang in a destructor."""
     from ._hooks import quietly
     status = next(iter((*code, *named.values())), None)
+    quietly("the end", _state.recorder.by_hand.tell_held)
     quietly("an ending", _state.recorder.history.end, *(("returned",) if status == 0 else ("exited", str(status))))
     original(*code, **named)
 
@@ -133,6 +135,7 @@ def ended():
     """Ends the history as the process ends. In a process of `multiprocessing` an exception is still being raised here."""
     if _state.recorder is None:  # It could not begin.
         return
+    _state.recorder.by_hand.last.forget()  # What lives until here is there, and Python frees the rest as it ends.
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit) and error.__context__ is not None:
         error = error.__context__  # What torch.multiprocessing.spawn hands to the parent.
@@ -142,6 +145,8 @@ def ended():
     if error is not None and not isinstance(error, SystemExit):
         record_exception(error)
     elif code not in (None, 0, False):
+        from ._hooks import quietly
+        quietly("the end", _state.recorder.by_hand.tell_held)
         _state.recorder.history.end("exited", str(code))
     else:
         from ._hooks import quietly

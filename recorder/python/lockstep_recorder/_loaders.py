@@ -64,6 +64,7 @@ class Loaders:
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
         self.updates_since = IDLE  # A batch was handed out.
         self.elements = 0  # Of that batch's largest tensor.
+        self.batches, self.rows = 0, None  # How many were handed out, and how many samples the last one has along dimension 0.
         self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
 
@@ -154,9 +155,15 @@ class Loaders:
             tensors = leaves_of(result)
             self.elements = max((t.numel() for t in tensors), default=0)
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
+            self.batches, self.rows = self.batches + 1, len(indices) if is_rowed else None if indices else self.rows_without(is_at, tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
                              row=[indices[0], sample_in(tensors, 0)] if is_rowed else None,
                              rows=rows_of(tensors) if is_at.has_own_samples else None)
+
+    def rows_without(self, is_at, tensors):
+        """How many samples a batch of a stream has, which has no indices."""
+        counts = {len(t) if t.dim() else 0 for t in tensors} if is_at.has_own_samples else ()
+        return counts.pop() if len(counts) == 1 else None
 
     def take(self, model, inputs):
         """Records the samples of a forward that no loader handed out, or what it gets of a batch of which it gets a part."""

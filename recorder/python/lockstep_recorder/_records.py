@@ -73,6 +73,10 @@ class Recorder:
         self.history.append(SPAN, {"name": name, "from": began, "ns": time.monotonic_ns()})
 
     def digests(self, owner, role, named):
+        self.write(self.digested(owner, role, named))
+
+    def digested(self, owner, role, named):
+        """Returns what `write` writes of tensors as they are now."""
         held = []
         for name, tensor in named:
             try:
@@ -80,21 +84,27 @@ class Recorder:
             except TypeError as error:
                 self.omit("%s of %s" % (role, owner), error)
         known = tuple((name, "", ()) if t is None else (name, dtype_name(t.dtype), tuple(t.shape)) for name, t in held)
-        key = owner, role, known
         payload = b"".join(struct.pack("<qd", *pair) for pair in digests_of([tensor for _, tensor in held]))
+        has_values = self.step < self.values_steps and role in ("parameters", "gradients", "buffers", "taken") and held
+        return (owner, role, known), payload, self.values_of([tensor for _, tensor in held if tensor is not None]) if has_values else None
+
+    def write(self, digested):
+        key, payload, values = digested
+        owner, role, known = key
         if key not in self.lists:
             self.lists[key] = len(self.lists)
             self.history.append(TENSORS, {"list": self.lists[key], "of": owner, "role": role, "tensors": known})
         self.history.append(DIGESTS, {"list": self.lists[key]}, payload)
-        if self.step < self.values_steps and role in ("parameters", "gradients", "buffers", "taken") and held:
-            self.values(self.lists[key], [tensor for _, tensor in held if tensor is not None])
+        if values is not None:
+            self.history.append(VALUES, {"list": self.lists[key], **values[0]}, values[1])
 
     def is_due(self, named):
         """Whether what belongs to these is digested in this step. Replicas that part stay apart: it shows some steps later too."""
         is_large = sum(t.numel() for _, t in named if t is not None) > LARGE
         return not is_large or self.step < max(OFTEN, self.values_steps) or self.step % SELDOM == 0
 
-    def values(self, number, tensors):
+    def values_of(self, tensors):
+        """(header, payload); None where the file has no room for them."""
         most = max((t.numel() for t in tensors), default=0)
         sizes = [(t.numel(), t.element_size()) for t in tensors]
         is_whole = sum(count * size for count, size in sizes) <= VALUES_BYTES
@@ -106,4 +116,4 @@ class Recorder:
         if self.history.bytes + len(payload) > BYTES_MOST // 2:
             self.values_steps = 0
             return self.omit("values", "half of the file is full; digests are recorded on")
-        self.history.append(VALUES, {"list": number} if is_whole else {"list": number, "elements": most}, payload)
+        return {} if is_whole else {"elements": most}, payload

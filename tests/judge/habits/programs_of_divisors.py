@@ -100,15 +100,16 @@ def schedule(rank, name):
         update(ddp, optimizer, x, y)
         with torch.no_grad():
             loss = cross_entropy(ddp.module(x), y)
-        if name == "plateau_of_all":
+        if "_of_all" in name:
             dist.all_reduce(loss)
-        scheduler.step(loss.item())
+        scheduler.step(loss.numpy()[()] if "numpy" in name else loss.item())
 
 
 PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
             take_half: ("halves",),
-            average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"), schedule: ("plateau_of_all", "plateau_of_own")}
+            average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"),
+            schedule: ("plateau_of_all", "plateau_of_own", "numpy_plateau_of_all", "numpy_plateau_of_own")}
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Programs that update by hand what no optimizer and no wrapper has: perturbations of samples, heads, rounds that sum, updates that one rank
+"""Programs that update by hand what no optimizer and no wrapper has: perturbations of samples, deltas, heads, rounds that sum, updates that one rank
 leaves out. Right ones and ones with a mistake, all recorded.
 
 usage: programs_of_rounds.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
 """
 
+import gc
 import sys
+import weakref
 
 from programs_of_averages import sgd
 from programs_of_habits import BATCH, CLASSES, WIDTH, batches, layers, runs, update
@@ -15,6 +17,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
 
 from forked_ranks import record_programs
 
@@ -29,16 +32,85 @@ def perturb(rank, name):
     """A perturbation that is kept over steps: a row for each sample of a rank, or one offset for all samples of all ranks."""
     ddp = DistributedDataParallel(layers())
     optimizer = sgd(ddp)
-    moved = nn.Parameter(torch.zeros(WIDTH) if "offset" in name else torch.zeros(BATCH, WIDTH))
+    rows = {"offset": (), "perturbed_in_part": (2 * BATCH,)}.get(name.partition("_of_")[0], (BATCH,))
+    held = {"moved": nn.Parameter(torch.zeros(*rows, WIDTH))}
+    moved = held["moved"]
     for x, y in batches():
-        optimizer.zero_grad()
-        moved.grad = None
-        cross_entropy(ddp(x + moved), y).backward()
-        if name == "offset_of_all":
-            dist.all_reduce(moved.grad)
-        with torch.no_grad():
-            moved.add_(0.05 * moved.grad.sign()).clamp_(-0.1, 0.1)
-        optimizer.step()
+        for _ in range(2 if name == "perturbed_twice" else 1):
+            optimizer.zero_grad()
+            moved.grad = None
+            cross_entropy(ddp(x.sub(moved) if name == "perturbed_twice" else x + (moved[:len(x)] if name == "perturbed_in_part" else moved)), y).backward()
+            if name == "offset_of_all":
+                dist.all_reduce(moved.grad)
+            with torch.no_grad():
+                moved.add_(0.05 * moved.grad.sign()).clamp_(-0.1, 0.1)
+            optimizer.step()
+
+
+def add_to_weights(rank, name):
+    """What the program trains by hand is added to a frozen weight, which has as many rows as a batch, or to what a table has of one sequence,
+    or to one sample."""
+    draw = torch.Generator().manual_seed(3)
+    frozen, table = torch.randn(BATCH, WIDTH, generator=draw), torch.randn(CLASSES, BATCH, generator=draw)
+    moved, head = nn.Parameter(torch.zeros(BATCH, WIDTH)), nn.Parameter(torch.randn(CLASSES, BATCH, generator=draw))
+    single = DataLoader(Sequences(), 1, sampler=DistributedSampler(Sequences()))
+    for x, y in batches(None if "delta" in name else single):
+        moved.grad = head.grad = None
+        if "delta" in name:
+            output = x @ (frozen.clone() if "computed" in name else frozen).add(moved).t() @ (table if "only" in name else head).t()
+        else:
+            output = (x[0] + moved if "patch" in name else frozen[x[0, :, 0].argsort()] + moved).mean(1)[None] @ head.t()
+        cross_entropy(output, y).backward()
+        for p in (moved, head):
+            if p.grad is not None and (p is head or "alone" not in name):
+                dist.all_reduce(p.grad)
+                p.grad /= dist.get_world_size()
+            p.data -= 0 if p.grad is None else 0.1 * p.grad
+
+
+class Sequences(torch.utils.data.Dataset):
+    """Each sample is one of BATCH places."""
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, number):
+        return torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(number)), number % CLASSES
+
+
+def learn_in_place(rank, name):
+    """Reptile: the model itself takes some steps by hand, and moves to what the ranks come to on average, as an optimizer updates it."""
+    model = layers()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1, momentum=0.5)
+    for number, (x, y) in enumerate(batches(epochs=3)):
+        if number % 3 == 0:
+            began = [p.detach().clone() for p in model.parameters()]
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        subtract(model)
+        if number % 3 == 2:
+            for p, old in zip(model.parameters(), began):
+                p.grad = old - p.data
+                p.data.copy_(old)
+            if name == "moves_to_averages":
+                average_by_hand(model)
+            optimizer.step()
+
+
+def free_behind_the_end(rank, name):
+    """Each rank trains alone, the models are averaged once, or summed, and freed: the recorder keeps nothing alive."""
+    model = layers()
+    for x, y in batches():
+        model.zero_grad()
+        cross_entropy(model(x), y).backward()
+        subtract(model)
+    for p in model.parameters():
+        dist.all_reduce(p.data)
+        p.data /= 1 if name == "freed_sum" else dist.get_world_size()
+    references = [weakref.ref(p) for p in model.parameters()]
+    del model, p
+    gc.collect()
+    assert not any(each() is not None for each in references)
 
 
 def train_a_late_head(rank, name):
@@ -213,7 +285,12 @@ def sum_rounds(rank, name):
                 p.data /= 1 if name == "sum_of_one_round" and number == 7 or name.startswith("sum_by_hand") else dist.get_world_size()
 
 
-PROGRAMS = {perturb: ("perturbed", "offset_of_all", "offset_of_each"), train_a_late_head: ("late_head", "late_head_alone"),
+DELTAS = tuple("delta" + kind + end for kind in ("", "_computed", "_only") for end in ("", "_alone"))
+
+PROGRAMS = {perturb: ("perturbed", "perturbed_twice", "perturbed_in_part", "offset_of_all", "offset_of_each"),
+            add_to_weights: (*DELTAS, "positions", "positions_alone", "patch", "patch_alone"),
+            learn_in_place: ("moves_to_averages", "moves_alone"), free_behind_the_end: ("freed", "freed_sum"),
+            train_a_late_head: ("late_head", "late_head_alone"),
             train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
             serve: ("served",), move_twice_as_far: ("moved_twice_as_far_from_zero",), leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
             use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),

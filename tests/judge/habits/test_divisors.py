@@ -12,9 +12,10 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("divided_accumulated", "divided_multiplied", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums", "divided_by_ranks",
-         "plateau_of_all", "halves", "summed_over_batches", "scaled_on_purpose")
+         "plateau_of_all", "numpy_plateau_of_all", "halves", "summed_over_batches", "scaled_on_purpose")
 # Program -> the invariant of which it is a remark, and the pattern.
-CUSTOMS = {"plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
+CUSTOMS = {"numpy_plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
+           "plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
            "weights_divided": ("gradients.are_averages", "sum_not_average")}
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {

@@ -11,11 +11,18 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("perturbed", "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand", "rows_of_all", "noisy_head")
+CLEAN = ("perturbed", "perturbed_twice", "perturbed_in_part", "moves_to_averages",
+         "offset_of_all", "late_head", "averaged_to_the_end", "tasks_by_hand", "rows_of_all", "noisy_head")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "served": ("run.is_recorded_whole", "updates_by_itself"),
     "moved_twice_as_far_from_zero": ("parameters.are_the_same", "averaged_between_updates"),
+    "delta": ("run.is_recorded_whole", "updates_by_itself"),
+    "delta_computed": ("run.is_recorded_whole", "updates_by_itself"),
+    "delta_only": ("run.is_recorded_whole", "updates_by_itself"),
+    "positions": ("run.is_recorded_whole", "updates_by_itself"),
+    "patch": ("run.is_recorded_whole", "updates_by_itself"),
+    "freed": ("parameters.are_the_same", "averaged_between_updates"),
     "all_update": ("run.is_recorded_whole", "updates_by_itself"),
     "optimizer_for_its_rate": ("run.is_recorded_whole", "updates_by_itself"),
     "average_of_each_round": ("parameters.are_the_same", "averaged_between_updates"),
@@ -23,6 +30,13 @@ CUSTOMS = {
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
+    "delta_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "delta_computed_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "delta_only_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "positions_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "patch_alone": ("parameters.are_the_same", "no_two_ranks_agree", "parameters of no optimizer"),
+    "moves_alone": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+    "freed_sum": ("parameters.are_the_same", "sum_not_average"),
     "offset_of_each": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
     "late_head_alone": ("parameters.are_the_same", "no_two_ranks_agree", "average their gradients, or wrap the module that has them"),
     "last_update_alone": ("parameters.are_the_same", "last_update_alone", "differ behind it"),
