@@ -167,7 +167,7 @@ class ByHand:
         return {id(leaf): (weakref.ref(leaf), kind, payload[16 * number:16 * number + 16]) for number, (leaf, kind) in enumerate(listed)}
 
     def began(self, leaf):
-        """What a parameter began with, if that is known: it may have changed since then."""
+        """Returns what a parameter began with, if that is known: it may have changed since then."""
         asked, first = self.moved_samples.of(leaf), self.first.get(id(leaf))
         return asked.begun if asked is not None else first if first is not None and first[0]() is leaf else None
 

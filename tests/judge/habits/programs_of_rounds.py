@@ -48,8 +48,7 @@ def perturb(rank, name):
 
 
 def add_to_weights(rank, name):
-    """What the program trains by hand is added to a frozen weight, which has as many rows as a batch, or to what a table has of one sequence,
-    or to one sample."""
+    """A parameter is added to a frozen weight, which has as many rows as a batch, or to what a table has of one sequence, or to one sample."""
     draw = torch.Generator().manual_seed(3)
     frozen, table = torch.randn(BATCH, WIDTH, generator=draw), torch.randn(CLASSES, BATCH, generator=draw)
     moved, head = nn.Parameter(torch.zeros(BATCH, WIDTH)), nn.Parameter(torch.randn(CLASSES, BATCH, generator=draw))
