@@ -289,11 +289,9 @@ DELTAS = tuple("delta" + kind + end for kind in ("", "_computed", "_only") for e
 PROGRAMS = {perturb: ("perturbed", "perturbed_twice", "perturbed_in_part", "offset_of_all", "offset_of_each"),
             add_to_weights: (*DELTAS, "positions", "positions_alone", "patch", "patch_alone"),
             learn_in_place: ("moves_to_averages", "moves_alone"), free_behind_the_end: ("freed", "freed_sum"),
-            train_a_late_head: ("late_head", "late_head_alone"),
-            train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
+            train_a_late_head: ("late_head", "late_head_alone"), train_a_head: ("averaged_to_the_end", "last_update_alone"), learn_tasks: ("tasks_by_hand",),
             serve: ("served",), move_twice_as_far: ("moved_twice_as_far_from_zero",), leave_out: ("all_update", "one_leaves_out", "one_never_updates"),
-            use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"),
-            train_with_noise: ("noisy_head", "noisy_head_alone"),
+            use_a_rate: ("optimizer_for_its_rate", "optimizer_for_its_rate_alone"), train_with_noise: ("noisy_head", "noisy_head_alone"),
             train_by_rows: ("rows_of_all", "rows_of_each"), draw_branches: ("branches", "branches_of_own_gradients"),
             sum_rounds: ("average_of_each_round", "sum_of_one_round", "average_by_hand_at_the_end", "sum_by_hand_at_the_end")}
 
