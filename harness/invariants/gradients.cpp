@@ -131,11 +131,7 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
     judgement.add(Found{std::move(*finding), row.at});
     break;
   }
-  if (auto clipped = clipped_by_part(run);
-      clipped && (judgement.findings.empty() || comes_before(clipped->at, *judgement.at))) {
-    judgement.findings.clear();
-    judgement.add(std::move(clipped));
-  }
+  take_earlier(judgement, clipped_by_part(run));
   if (judgement.findings.empty() && compared == 0)
     return {.why_not = "no backward was synchronised on all ranks"};
   judgement.compared = counted(compared, "backward");

@@ -1,5 +1,6 @@
 // Judges whether each parameter that is trained has one optimizer.
 #include "harness/base/text.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>

@@ -250,10 +250,8 @@ void add_untrained(const RecordedRun& run, Judgement& judgement) {
     if (role == "average" && !averaged_between_updates(run).empty()) continue;
     auto other = Replicas(run, role).judgement();
     judgement.remarks += std::move(other.remarks);
-    if (other.findings.empty()) continue;
-    if (!judgement.findings.empty() && !comes_before(*other.at, *judgement.at)) continue;
-    judgement.findings = std::move(other.findings);
-    judgement.at = other.at;
+    if (!other.findings.empty())
+      take_earlier(judgement, Found{std::move(other.findings.front()), *other.at});
   }
   auto evaluated = evaluated_unlike(run);
   if (evaluated.remark) judgement.remarks.push_back(std::move(*evaluated.remark));

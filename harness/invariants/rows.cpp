@@ -155,6 +155,11 @@ bool comes_before(const Moment& a, const Moment& b) {
   return std::pair(a.step, place_in_a_step(a)) < std::pair(b.step, place_in_a_step(b));
 }
 
+void take_earlier(Judgement& judgement, std::optional<Found> found) {
+  if (found && judgement.at && comes_before(found->at, *judgement.at)) judgement.findings.clear();
+  judgement.add(std::move(found));
+}
+
 bool has_comparison(const Row& row) {
   return row.is_divided() ? !shared_in(row).empty() : ranks_in(row).size() > 1;
 }
@@ -230,22 +235,6 @@ std::string agreement_pattern(const std::vector<std::string>& by_rank) {
                             std::any_of(counts.begin(), counts.end(),
                                         [](const auto& count) { return count.second == 1; });
   return stands_alone ? "one_rank_stands_alone" : "ranks_in_groups";
-}
-
-std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer) {
-  return names_in(optimizer, "owned");
-}
-
-std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer,
-                                                          const char* field) {
-  std::vector<std::pair<std::string, std::string>> owned;
-  const auto found = optimizer.values.find(field);
-  if (found == optimizer.values.end() || !found->is_array()) return owned;
-  for (const auto& pair : *found)
-    if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
-      owned.emplace_back(one_line(pair[0].get<std::string>()),
-                         one_line(pair[1].get<std::string>()));
-  return owned;
 }
 
 std::optional<Finding> difference_in(const Row& row, const std::string& what) {

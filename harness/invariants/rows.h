@@ -24,6 +24,9 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role);
 // By step, and within a step in the order of its phases.
 bool comes_before(const Moment& a, const Moment& b);
 
+// Takes what is found if nothing is yet, or if it is earlier than what is.
+void take_earlier(Judgement& judgement, std::optional<Found> found);
+
 // "step 3, update", with the pass where it is not the step's first.
 std::string place_of(const Row& row);
 
@@ -44,10 +47,5 @@ bool differ(double a, double b);
 
 // The pattern of which ranks agree, of texts that are not all the same.
 std::string agreement_pattern(const std::vector<std::string>& by_rank);
-
-// The parameters that an optimizer's fact says it updates: {model, name} each.
-std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer);
-// ... or those in another field of it.
-std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer, const char* field);
 
 }  // namespace lockstep::recorded

@@ -2,6 +2,7 @@
 // ranks.
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/own/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 
@@ -240,10 +241,6 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;
   Judgement judgement;
-  const auto found = [&](std::optional<Found> is) {
-    if (is && judgement.at && comes_before(is->at, *judgement.at)) judgement.findings.clear();
-    judgement.add(std::move(is));
-  };
   const auto alike = backwards_that_agree(run);
   for (const auto& rank : run.ranks) {
     std::map<std::pair<Moment, std::string>, int> count;
@@ -258,13 +255,14 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
       if (alike.contains({record.at, model, number})) continue;
       if (auto finding = past_the_wrapper(rank, *fact, record.at);
           finding && were_taken(rank, position, model))
-        found(Found{std::move(*finding), record.at});
+        take_earlier(judgement, Found{std::move(*finding), record.at});
     }
   }
   const Agreement agreement{averaged_between_updates(run), updates_that_agree(run), alike};
   for (const auto& rank : run.ranks) judgement.add(update_from_own_gradients(rank, agreement));
-  found(other_mode(run));
-  for (const auto* field : {"layers", "settings"}) found(other_layers(run, field));
+  take_earlier(judgement, other_mode(run));
+  for (const auto* field : {"layers", "settings"})
+    take_earlier(judgement, other_layers(run, field));
   judgement.remarks = converted_in_part(run);
   if (auto finding = never_averaged(run); finding && judgement.findings.empty())
     judgement.findings.push_back(std::move(*finding));

@@ -1,4 +1,5 @@
 #include "harness/base/text.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
 #include "harness/timeline/timeline.h"
 

@@ -1,5 +1,6 @@
 #include "harness/invariants/against/one_without_wrapper.h"
 
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
 
 #include <algorithm>

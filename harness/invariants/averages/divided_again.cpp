@@ -27,9 +27,9 @@ std::set<std::string> hooked_in(const RecordedRun& run) {
 
 // A model, and its first update that took gradients of one backward divided by the number of ranks,
 // where all updates of rank 0 that changed gradients did.
-std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun& run) {
+std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun& run,
+                                                              const std::set<std::string>& hooked) {
   const auto world = static_cast<double>(run.ranks.size());
-  const auto hooked = hooked_in(run);
   std::map<std::string, const Digests*> last;
   std::map<std::string, size_t> backwards;  // since the update before
   std::map<std::string, std::vector<Moment>> divided;
@@ -57,9 +57,8 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
 }
 
 // The steps that took a wrapper's averages as they were; of other ones nothing is said.
-std::set<int> plain_steps(const RecordedRun& run) {
+std::set<int> plain_steps(const RecordedRun& run, const std::set<std::string>& hooked) {
   std::set<int> steps, others;
-  const auto hooked = hooked_in(run);
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       if (const auto* fact = fact_in(record, "backward"))
@@ -97,8 +96,9 @@ std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
 
 // The first step whose terms weigh one in all ranks together, where those of no step weigh other.
 // Half a mean on each of two ranks does so too: some rank must have more terms than another.
-std::optional<Moment> divided_in_the_loss(const RecordedRun& run) {
-  const auto plain = plain_steps(run);
+std::optional<Moment> divided_in_the_loss(const RecordedRun& run,
+                                          const std::set<std::string>& hooked) {
+  const auto plain = plain_steps(run, hooked);
   std::vector<int> steps;
   bool any_more = false;
   for (const auto& [step, by_rank] : weights_of_sums(run)) {
@@ -123,14 +123,15 @@ Found divided_twice(const Moment& at, const std::string& what, std::string cause
 }  // namespace
 
 std::optional<Found> divided_again(const RecordedRun& run) {
-  if (const auto divided = divided_by_hand(run))
+  const auto hooked = hooked_in(run);
+  if (const auto divided = divided_by_hand(run, hooked))
     return divided_twice(
         divided->second,
         "the gradients that an update took of " + divided->first +
             " are those that its DistributedDataParallel had averaged, divided by the "
             "number of ranks once more",
         "a division by hand behind the backward, which averages already: leave it out");
-  if (const auto at = divided_in_the_loss(run))
+  if (const auto at = divided_in_the_loss(run, hooked))
     return divided_twice(
         *at,
         "each rank divides the sum in its loss by the number of terms of all ranks, and "

@@ -15,24 +15,36 @@ namespace lockstep::recorded {
 
 namespace {
 
-// True if what all ranks took is `factor` times the average of what they had, in every value where
-// that is not near zero.
-bool is_times_the_average(const AveragedByRank& ranks, double factor) {
-  constexpr double kPart = 0.05, kCancelled = 0.1;  // half precision rounds too
-  constexpr size_t kValuesLeast = 3;
-  size_t informative = 0;
+constexpr size_t kValuesLeast = 3;  // that say something
+
+// A value as all ranks had it together, and as they took it.
+struct Sum {
+  double of_all = 0, taken = 0;
+};
+
+// Those of the values whose sum is not near zero.
+std::vector<Sum> sums_of(const AveragedByRank& ranks) {
+  constexpr double kCancelled = 0.1;
+  std::vector<Sum> sums;
   for (const auto& value : values_of(ranks)) {
     double sum = 0, size = 0;
     for (const double own : value.own) {
       sum += own;
       size += std::abs(own);
     }
-    if (!(std::abs(sum) > kCancelled * size)) continue;
-    ++informative;
-    const double wanted = factor * sum / static_cast<double>(ranks.size());
-    if (!(std::abs(value.taken - wanted) <= kPart * std::abs(wanted))) return false;
+    if (std::abs(sum) > kCancelled * size) sums.push_back({sum, value.taken});
   }
-  return informative >= kValuesLeast;
+  return sums;
+}
+
+// True if what all ranks took is `factor` times the average of what they had, in every such value.
+bool is_times_the_average(const AveragedByRank& ranks, double factor) {
+  constexpr double kPart = 0.05;  // half precision rounds too
+  const auto sums = sums_of(ranks);
+  return sums.size() >= kValuesLeast && std::ranges::all_of(sums, [&](const Sum& sum) {
+           const double wanted = factor * sum.of_all / static_cast<double>(ranks.size());
+           return std::abs(sum.taken - wanted) <= kPart * std::abs(wanted);
+         });
 }
 
 // True if ranks exchange activations in a step: parts of one model, whose gradients want a sum.
@@ -87,22 +99,17 @@ void add(Judgement& judgement, bool is_certain, Finding finding, const Moment& a
 // By what the program divides the sum of the ranks' gradients, where that is a whole number in
 // every value; 0 where not.
 int64_t divisor_of(const AveragedByRank& ranks) {
-  constexpr size_t kValuesLeast = 3;
-  constexpr double kPart = 1e-3, kCancelled = 0.1;
-  std::vector<double> divisors;
-  for (const auto& value : values_of(ranks)) {
-    double sum = 0, size = 0;
-    for (const double own : value.own) {
-      sum += own;
-      size += std::abs(own);
-    }
-    if (std::abs(sum) > kCancelled * size) divisors.push_back(sum / value.taken);
-  }
-  if (divisors.size() < kValuesLeast || !(std::abs(divisors.front()) < 1e6)) return 0;
-  const auto is = std::llround(divisors.front());
-  for (const double each : divisors)
-    if (!(std::abs(each - static_cast<double>(is)) <= kPart * each)) return 0;
-  return is;
+  constexpr double kPart = 1e-3, kMost = 1e6;
+  const auto sums = sums_of(ranks);
+  if (sums.size() < kValuesLeast) return 0;
+  const double first = sums.front().of_all / sums.front().taken;
+  if (!(std::abs(first) < kMost)) return 0;
+  const auto is = std::llround(first);
+  const bool have_all = std::ranges::all_of(sums, [&](const Sum& sum) {
+    const double each = sum.of_all / sum.taken;
+    return std::abs(each - static_cast<double>(is)) <= kPart * each;
+  });
+  return have_all ? is : 0;
 }
 
 // Averages of one backward each, all divided by one number that is not that of the ranks. Where
@@ -111,16 +118,16 @@ void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRan
                          Judgement& judgement) {
   constexpr size_t kTimesLeast = 3;
   const auto world = static_cast<int64_t>(run.ranks.size());
-  std::set<int64_t> divisors;
-  for (const auto& ranks : all) {
-    const auto& first = *ranks.front();
-    const bool is_plain = first.backwards == 1 && have_one_whole_part(run, first.at.step) &&
-                          loss_weights_in(run, first.at.step) == LossWeights::whole;
-    divisors.insert(is_plain ? divisor_of(ranks) : 0);
-  }
-  if (all.size() < kTimesLeast || divisors.size() != 1) return;
-  const auto divisor = *divisors.begin();
+  if (all.size() < kTimesLeast) return;
+  const auto divisor = divisor_of(all.front());
   if (divisor < 2 || divisor == world) return;
+  for (const auto& ranks : all) {
+    const auto& is = *ranks.front();
+    if (is.backwards != 1 || divisor_of(ranks) != divisor ||
+        !have_one_whole_part(run, is.at.step) ||
+        loss_weights_in(run, is.at.step) != LossWeights::whole)
+      return;
+  }
   const auto& first = *all.front().front();
   const auto what = " are the sum of those that the ranks computed divided by " +
                     std::to_string(divisor) + ", and there are " + std::to_string(world) + " ranks";

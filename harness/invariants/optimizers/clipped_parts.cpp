@@ -1,5 +1,6 @@
 #include "harness/invariants/optimizers/clipped_parts.h"
 
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "harness/invariants/optimizers/settings.h"
 
+#include "harness/base/characters.h"
 #include "harness/base/text.h"
 
 namespace lockstep::recorded {
@@ -32,6 +33,22 @@ std::map<std::string, std::vector<Update>> updates_by_optimizer(const Rank& rank
     if (const auto* fact = optimizer_in(record))
       updates[fact->name].push_back({record.at.step, fact});
   return updates;
+}
+
+std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer) {
+  return names_in(optimizer, "owned");
+}
+
+std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer,
+                                                          const char* field) {
+  std::vector<std::pair<std::string, std::string>> owned;
+  const auto found = optimizer.values.find(field);
+  if (found == optimizer.values.end() || !found->is_array()) return owned;
+  for (const auto& pair : *found)
+    if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
+      owned.emplace_back(one_line(pair[0].get<std::string>()),
+                         one_line(pair[1].get<std::string>()));
+  return owned;
 }
 
 }  // namespace lockstep::recorded

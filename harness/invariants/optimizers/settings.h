@@ -1,4 +1,4 @@
-// The hyper-parameters of optimizers.
+// Reads the facts of optimizers: hyper-parameters, and which parameters they update.
 #pragma once
 
 #include "harness/recorded/recorded_run.h"
@@ -21,5 +21,10 @@ struct Update {
   const Fact* optimizer = nullptr;
 };
 std::map<std::string, std::vector<Update>> updates_by_optimizer(const Rank& rank);
+
+// The parameters that an optimizer's fact says it updates: {model, name} each.
+std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer);
+// ... or those in another field of it.
+std::vector<std::pair<std::string, std::string>> names_in(const Fact& optimizer, const char* field);
 
 }  // namespace lockstep::recorded
