@@ -14,12 +14,7 @@ namespace lockstep::reports {
 
 namespace {
 
-enum class Answer { holds, lacks, limited, refuses, differs, unknown };  // the worse, the later
-
-// A subject without the part says so itself (harness/worlds/subject.cpp).
-bool is_about_a_missing_part(const std::string& reason) {
-  return reason.starts_with("the subject '");
-}
+enum class Answer { holds, lacks, limited, differs, unknown };  // the worse, the later
 
 std::string reason_of(const Result& result) {
   return result.worst.findings.empty() ? "" : legible(result.worst.findings.front().diagnosis);
@@ -34,7 +29,7 @@ Answer cell_of(const Result& result) {
   if (result.kind == Result::Kind::pass) return Answer::holds;
   if (result.kind == Result::Kind::inconclusive) return Answer::unknown;
   if (is_failure(result.kind)) return limit_of(result).empty() ? Answer::differs : Answer::limited;
-  return is_about_a_missing_part(reason_of(result)) ? Answer::lacks : Answer::refuses;
+  return Answer::lacks;
 }
 
 const char* name_of(Answer cell) {
@@ -45,8 +40,6 @@ const char* name_of(Answer cell) {
       return "–";
     case Answer::limited:
       return "limited";
-    case Answer::refuses:
-      return "refuses";
     case Answer::differs:
       return "differs";
     case Answer::unknown:
@@ -134,7 +127,6 @@ std::string as_sentence(const std::string& text) {
 std::string sentence(const Result& result, const MatrixPage& page) {
   const auto name = "- `" + result.scenario + "` ";
   const auto cell = cell_of(result);
-  if (cell == Answer::refuses) return name + "refuses: " + reason_of(result) + "\n";
   if (cell == Answer::unknown) return name + "is not judged: " + reason_of(result) + "\n";
   if (cell != Answer::differs && cell != Answer::limited) return "";
   const auto file = file_of(result, page);
@@ -143,6 +135,18 @@ std::string sentence(const Result& result, const MatrixPage& page) {
                        : how_it_differs(result.kind) + ": " + as_sentence(headline_of(result)) +
                              " " + legible(diagnosis_of(result));
   return name + how + (file.empty() ? "" : " ([case](" + file + "))") + "\n";
+}
+
+// Lists what a subject lacks, each with the claims that it therefore does not offer.
+std::string lacks(const Run& run, const Setting& setting) {
+  std::map<std::string, std::vector<std::string>> claims;  // by reason
+  for (const auto& result : run.results)
+    if (result.setting == setting && cell_of(result) == Answer::lacks)
+      claims[reason_of(result)].push_back("`" + result.scenario + "`");
+  std::string text;
+  for (const auto& [reason, names] : claims)
+    text += "- " + reason + ": " + joined(names, ", ") + "\n";
+  return text.empty() ? "" : "\nWhat it does not offer:\n\n" + text;
 }
 
 // The features that a subject lacks, in cases of scenarios that it does not refuse altogether.
@@ -159,15 +163,11 @@ std::string refusals(const Run& run, const Setting& setting) {
 
 std::string section(const Run& run, const Setting& setting, const MatrixPage& page) {
   std::string text;
-  std::vector<std::string> lacking;
-  for (const auto& result : run.results) {
-    if (result.setting != setting) continue;
-    text += sentence(result, page);
-    if (cell_of(result) == Answer::lacks) lacking.push_back("`" + result.scenario + "`");
-  }
+  for (const auto& result : run.results)
+    if (result.setting == setting) text += sentence(result, page);
   if (text.empty()) text = "Every claim that applies holds.\n";
-  if (!lacking.empty()) text += "\nIt has no part for: " + joined(lacking, ", ") + ".\n";
-  return "\n## " + heading_of(setting, run) + "\n\n" + text + refusals(run, setting);
+  return "\n## " + heading_of(setting, run) + "\n\n" + text + lacks(run, setting) +
+         refusals(run, setting);
 }
 
 std::string worst_of(const Run& run, const Difference& difference, const Setting& setting) {
@@ -199,9 +199,8 @@ std::string matrix_page(const Run& run, const MatrixPage& page) {
   std::string text =
       "# The matrix\n\n`" + page.command +
       "` wrote this page: what each subject does with each claim of the catalogue.\n"
-      "**holds**; **differs**, in the linked case; **limited**, where its backend cannot; "
-      "**refuses**, as the sentences below say; **–**,\nwhere it does not have the part that is "
-      "judged.\n\n";
+      "**holds**; **differs**, in the linked case; **limited**, where its backend cannot; **–**, "
+      "where it does not offer what is judged,\nfor the reasons below.\n\n";
   text += claims(run, page);
   for (const auto& setting : run.settings) text += section(run, setting, page);
   return text + differences(run, page);

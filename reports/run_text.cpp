@@ -15,12 +15,18 @@ namespace {
 std::string skipped_text(const Run& run, int64_t skipped) {
   constexpr size_t kSaid = 2;
   std::map<std::string, int64_t> counts;
-  for (const auto& result : run.results)
-    if (result.kind == Result::Kind::skip) ++counts[weightiest_reason(result)];
+  std::set<std::string> not_covered;
+  for (const auto& result : run.results) {
+    if (result.kind != Result::Kind::skip) continue;
+    const auto reason = weightiest_reason(result);
+    ++counts[reason];
+    const auto& findings = result.worst.findings;
+    if (!findings.empty() && findings.front().pattern == kNotCovered) not_covered.insert(reason);
+  }
   std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
-  // Claims that could not be judged come before those that nothing was there for.
-  const auto weight = [](const auto& reason) {
-    return std::pair(reason.first.starts_with("not judged"), reason.second);
+  // A claim that does not cover the run comes before one that nothing was there for.
+  const auto weight = [&](const auto& reason) {
+    return std::pair(not_covered.contains(reason.first), reason.second);
   };
   std::stable_sort(reasons.begin(), reasons.end(),
                    [&](const auto& a, const auto& b) { return weight(a) > weight(b); });

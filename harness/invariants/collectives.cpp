@@ -166,16 +166,15 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
                       .remarks = gathered_without_gradient(run.ranks.front())};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
-    if (const auto* why = not_data_parallel(run)) return {.why_not = why};
+    if (const auto* why = not_data_parallel(run)) return not_covered(why);
     if (!shards_of(run.ranks.front()).empty())
-      return {.why_not = "not judged: what divides the parameters communicates unseen"};
+      return not_covered("what divides the parameters communicates unseen");
     if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};
     if (std::any_of(run.ranks.begin(), run.ranks.end(),
                     [](const Rank& rank) { return !shards_of(rank).empty(); }))
       return {.why_not =
                   "ranks that hold parts of a model issue collectives that are not recorded"};
-    if (averages_unseen(run))
-      return {.why_not = "not judged: what averages the gradients communicates unseen"};
+    if (averages_unseen(run)) return not_covered("what averages the gradients communicates unseen");
     judgement.findings.push_back(
         {"", "no_collective", "", "no rank issued a collective: each trains alone"});
     return judgement;

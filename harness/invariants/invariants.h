@@ -24,6 +24,7 @@ struct Judgement {
   std::optional<Moment> at;   // of the first finding; none where it is about the whole run
   bool is_victim = false;     // a rank gave up waiting for a peer, so that another finding is first
   bool is_customary = false;  // its findings are remarks that a strict judgement fails
+  bool is_covered = true;     // false: something was there, and `why_not` says why none judges it
 
   // Takes what is found first.
   void add(std::optional<Found> found) {
@@ -32,6 +33,11 @@ struct Judgement {
     at = std::move(found->at);
   }
 };
+
+// Says that a run trains in a way that the invariant is not about.
+inline Judgement not_covered(std::string why) {
+  return {.why_not = std::move(why), .is_covered = false};
+}
 
 struct OneProcess;
 

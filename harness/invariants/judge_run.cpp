@@ -138,10 +138,12 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
                 .kind = kind_of(judgement),
                 .remarks = std::move(judgement.remarks)};
   result.worst = {verdict_of(result.kind), std::move(judgement.findings)};
+  const auto why_not = (judgement.is_covered ? "" : "not judged: ") + judgement.why_not;
   if (result.kind == Result::Kind::skip)
-    result.worst.findings = {{result.claim, "refused", "", judgement.why_not}};
+    result.worst.findings = {
+        {result.claim, judgement.is_covered ? "refused" : kNotCovered, "", why_not}};
   const auto world = static_cast<int>(recorded.ranks.size());
-  CaseGroup group{.verdict = result.worst.kind, .reason = judgement.why_not, .numbers = {1}};
+  CaseGroup group{.verdict = result.worst.kind, .reason = why_not, .numbers = {1}};
   if (result.kind != Result::Kind::skip) {
     group.world = world;
     group.labels = {"world " + std::to_string(world)};
@@ -204,7 +206,7 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
     return judgement;
   };
   const auto against = [&](const Invariant& invariant) -> Judgement {
-    if (groups.size() > 1) return {.why_not = "not judged: the ranks train several models"};
+    if (groups.size() > 1) return not_covered("the ranks train several models");
     return invariant.judge_against(groups.empty() ? recorded : groups.front().run, *one);
   };
   for (const auto& invariant : all_invariants()) {

@@ -262,7 +262,7 @@ void add_untrained(const RecordedRun& run, Judgement& judgement) {
 
 Judgement parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
+  if (const auto* why = not_data_parallel(run)) return not_covered(why);
   Replicas replicas(run, "parameters");
   auto judgement = replicas.judgement();
   judgement.add(scaled_average(run));
@@ -272,9 +272,9 @@ Judgement parameters_are_the_same(const RecordedRun& run) {
   judgement.remarks += changed_on_some_ranks_alone(run);
   if (!judgement.findings.empty() || !replicas.none_compared()) return judgement;
   if (replicas.any_divided())
-    return {.why_not =
-                "not judged: the parameters are divided over the ranks, each part on one; "
-                "compare them with one process (--against)"};
+    return not_covered(
+        "the parameters are divided over the ranks, each part on one; "
+        "compare them with one process (--against)");
   judgement.findings.push_back(
       {"", "nothing_compared", "",
        "no parameters of any model or optimizer were recorded on all ranks, so that nothing says "

@@ -101,9 +101,10 @@ Judgement all_the_same(const RecordedRun& run, std::string_view role,
     }
   }
   if (compared == 0 && judgement.findings.empty())
-    return {.why_not = any_whole ? "not judged: the " + std::string(role) +
-                                       " is divided over the ranks, each part on one"
-                                 : "no " + std::string(role) + " was recorded on all ranks"};
+    return any_whole
+               ? not_covered("the " + std::string(role) +
+                             " is divided over the ranks, each part on one")
+               : Judgement{.why_not = "no " + std::string(role) + " was recorded on all ranks"};
   judgement.compared = counted(compared, "time");
   return judgement;
 }
@@ -178,7 +179,7 @@ std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
 
 Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (trains_a_population(run) || updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
+  if (trains_a_population(run) || updates_in_turns(run)) return not_covered(not_data_parallel(run));
   const auto rows = optimizer_rows(run);
   Judgement judgement;
   size_t compared = 0;
@@ -211,8 +212,8 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
   auto judgement = all_the_same(run, "state", rows);
   if (judgement.findings.empty()) return judgement;
   if (!averaged_between_updates(run).empty())
-    return {.why_not = "not judged: the ranks update on their own between averages of parameters"};
-  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
+    return not_covered("the ranks update on their own between averages of parameters");
+  if (const auto* why = not_data_parallel(run)) return not_covered(why);
   const bool has_one_setting = hyper_parameters_are_the_same(run).findings.empty();
   if (has_one_setting && took_the_same(run, judgement.at->step))
     judgement.at->phase = "forward";  // It was another one before the update.

@@ -131,9 +131,8 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
     return std::tuple(updates_of(rank) + rank.shadowed, ops_in_the_world(rank).size());
   };
   if (updates_centrally(run))
-    return {.why_not =
-                "not judged: one rank alone updates, and sends its parameters to the others"};
-  if (updates_in_turns(run)) return {.why_not = not_data_parallel(run)};
+    return not_covered("one rank alone updates, and sends its parameters to the others");
+  if (updates_in_turns(run)) return not_covered(not_data_parallel(run));
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   if (auto found = first_other_deed(run)) {
     found->finding.details += how_ranks_ended(run);

@@ -236,7 +236,7 @@ std::optional<Found> other_mode(const RecordedRun& run) {
 
 Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (const auto* why = not_data_parallel(run)) return {.why_not = why};
+  if (const auto* why = not_data_parallel(run)) return not_covered(why);
   if (auto one = group_of_one(run))
     return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;

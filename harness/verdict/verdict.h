@@ -46,6 +46,9 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 using Findings = std::vector<Finding>;
+
+// The pattern of a claim about which a run has something that the claim does not cover.
+inline constexpr const char* kNotCovered = "not_covered";
 Findings& operator+=(Findings& all, Findings more);
 
 // The diagnosis behind the name of its record, with which one of compared rows begins; else all.

@@ -138,7 +138,7 @@ TEST(OneProcessBesideRanks, IsNotComparedWithinNoSyncNorWithoutValues) {
         is->elements.clear();
     }
   EXPECT_EQ(values_follow_one_process(run, one_process()).why_not,
-            "not judged: no point has values both of all ranks and of one process");
+            "no point has values both of all ranks and of one process");
 }
 
 TEST(OneProcessBesideRanks, LeavesOutTensorsThatHoldNoRealNumbers) {

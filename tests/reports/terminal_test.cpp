@@ -145,6 +145,7 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
       << summary(run, {});
   run.results.push_back(of_kind(Result::Kind::skip));
   run.results.back().refused = {{"not judged: divided", 1}};
+  run.results.back().worst.findings = {{"", kNotCovered, "", "not judged: divided"}};
   EXPECT_NE(summary(run, {}).find("5 skipped (1: not judged: divided, 2: no GPU, and 2 more"),
             std::string::npos);
 }

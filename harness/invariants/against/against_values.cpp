@@ -193,8 +193,7 @@ bool moved_nothing(const std::vector<PointRow>& rows) {
 Judgement judged_at(const std::vector<PointRow>& rows, const RecordedRun& run,
                     const OneProcess& one) {
   Judgement judgement;
-  if (rows.empty())
-    return {.why_not = "not judged: no point has values both of all ranks and of one process"};
+  if (rows.empty()) return not_covered("no point has values both of all ranks and of one process");
   if (auto text = other_beginning(rows); !text.empty()) {
     judgement.findings.push_back(
         {"", "begins_with_other_parameters", "step 0, construction", text});

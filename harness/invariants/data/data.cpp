@@ -191,9 +191,8 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
 
 Judgement passes_are_partitions(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  if (shares_batches(run))
-    return {.why_not = "not judged: ranks that divide a layer share their batches"};
-  if (trains_in_parts(run) || trains_a_population(run)) return {.why_not = not_data_parallel(run)};
+  if (shares_batches(run)) return not_covered("ranks that divide a layer share their batches");
+  if (trains_in_parts(run) || trains_a_population(run)) return not_covered(not_data_parallel(run));
   const auto rows = pass_rows(run);
   Judgement judgement;
   size_t judged = 0;

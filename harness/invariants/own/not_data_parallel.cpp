@@ -17,23 +17,23 @@ namespace lockstep::recorded {
 namespace {
 
 constexpr const char* kTrainsInStages =
-    "not judged: the ranks train parameters of their own and send each other tensors, as the "
+    "the ranks train parameters of their own and send each other tensors, as the "
     "stages of a pipeline do";
 constexpr const char* kTrainsInParts =
-    "not judged: the losses of the ranks pass through collectives of what they compute from the "
+    "the losses of the ranks pass through collectives of what they compute from the "
     "same batches, and nothing averages gradients: each rank trains a part of the model, as in "
     "tensor parallelism";
 constexpr const char* kMixes =
-    "not judged: the ranks train parameters of their own, and exchanges between updates mix them "
+    "the ranks train parameters of their own, and exchanges between updates mix them "
     "without making them equal, as elastic averaging and gossip do";
 constexpr const char* kInTurns =
-    "not judged: in rounds between collectives of all ranks some ranks make no updates, as clients "
+    "in rounds between collectives of all ranks some ranks make no updates, as clients "
     "of federated averaging that take part in turns: steps of the ranks are not of one round";
 constexpr const char* kPopulation =
-    "not judged: each rank trains a model of its own, and models of several ranks take the places "
+    "each rank trains a model of its own, and models of several ranks take the places "
     "of others, as in population-based training";
 constexpr const char* kOwnParts =
-    "not judged: the optimizer of each rank has parameters of its own, and the rank sends them "
+    "the optimizer of each rank has parameters of its own, and the rank sends them "
     "after each update, as with ZeRO by hand; where lockstep_recorder.watch(model) names the "
     "model, all of them are compared";
 
