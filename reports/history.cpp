@@ -1,5 +1,6 @@
 #include "reports/history.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::string number(double value) {
 
 std::vector<std::string> element_texts(const TensorValue& value) {
   std::vector<std::string> texts;
-  if (value.dtype.find("float") != std::string::npos) {
+  if (traits_of(value.dtype).kind == NumberKind::floating) {
     for (const double element : as_doubles(value)) texts.push_back(number(element));
   } else {
     for (const int64_t element : as_integers(value)) texts.push_back(std::to_string(element));

@@ -23,10 +23,6 @@ void set(pugi::xml_node node, const char* name, const std::string& value) {
   node.append_attribute(name).set_value(legible(value).c_str());
 }
 
-std::string family_of(const std::string& scenario) {
-  return scenario.substr(0, scenario.find('.'));
-}
-
 // A result covers cases of several world sizes, so the name has no world. It always has subject,
 // tier and backend, so a run that adds a second one renames nothing.
 std::string test_name(const std::string& scenario, const Setting& setting) {

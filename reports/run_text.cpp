@@ -130,23 +130,22 @@ std::string statistics(const Run& run) {
   return shares_text(run) + pairs_text(run);
 }
 
-std::string remarks(const Run& run) {
-  std::string text;
+std::vector<std::string> remarks(const Run& run) {
+  std::vector<std::string> lines;
   if (run.canary == Run::Canary::passed)
-    text += "✗ " + blind_text(run) + ": the passes above prove nothing\n";
+    lines.push_back("✗ " + blind_text(run) + ": the passes above prove nothing");
   if (run.canary == Run::Canary::inconclusive)
-    text += "? A scenario that must fail could not be judged: the passes above prove little\n";
-  if (!run.not_finished.empty())
-    text += "no result for " + counted(run.not_finished.size(), "scenario") + ": " +
-            run.not_finished.front().reason + "\n";
+    lines.push_back(
+        "? A scenario that must fail could not be judged: the passes above prove "
+        "little");
   if (!run.missing_shards.empty())
-    text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
-            NumberSet(run.missing_shards).text() +
-            (run.missing_shards.size() == 1 ? " is" : " are") +
-            " missing: what would have come to light there is not known\n";
+    lines.push_back((run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
+                    NumberSet(run.missing_shards).text() +
+                    (run.missing_shards.size() == 1 ? " is" : " are") +
+                    " missing: what would have come to light there is not known");
   if (run.shard && is_empty(run))
-    text += "nothing to run: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
-  return text;
+    lines.push_back("nothing to run: no scenario has a case for shard " + shard_text(*run.shard));
+  return lines;
 }
 
 }  // namespace lockstep::reports

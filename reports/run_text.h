@@ -24,9 +24,9 @@ std::string blind_text(const Run& run);
 // How far the cases that were drawn covered what they should, a line each.
 std::string statistics(const Run& run);
 
-// Returns the remarks that a reader must know before the counts mean anything, a line each, which
-// ends with a newline: shares that are missed, a canary that passed, shards that are missing.
-std::string remarks(const Run& run);
+// Returns the remarks that a reader must know before the counts mean anything, a line each: a
+// canary that passed, shards that are missing.
+std::vector<std::string> remarks(const Run& run);
 
 // The parts of a setting that differ within the run; always the tier.
 std::string setting_text(const Setting& setting, const std::vector<Setting>& settings);

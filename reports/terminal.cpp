@@ -187,9 +187,13 @@ std::string summary(const Run& run, const Style& style) {
   for (const auto& result : run.results) cases += result.judged;
   const auto counts = both(scenarios_text(run), counts_text(run), ": ") + "   " +
                       counted(cases, "case") + "   " + seconds(run.took) + " s";
-  return fitted_text(
-             shown(counts, style) + canary_text(run, style) + "\n" + shown(remarks(run), style),
-             style) +
+  auto lines = remarks(run);
+  if (!run.not_finished.empty())
+    lines.push_back("no result for " + counted(run.not_finished.size(), "scenario") + ": " +
+                    run.not_finished.front().reason);
+  std::string remarked;
+  for (const auto& line : lines) remarked += shown(line, style) + "\n";
+  return fitted_text(shown(counts, style) + canary_text(run, style) + "\n" + remarked, style) +
          (run.folder.empty()
               ? ""
               : shown("run: " + (run.folder.parent_path() / "latest").string() + "\n", style));

@@ -47,10 +47,6 @@ std::string command_of(const Known& known, const Scenario& scenario) {
          (has_tag(scenario, "canary") ? "   (part of every full run)" : " " + scenario.name);
 }
 
-std::string family_of(const Scenario& scenario) {
-  return scenario.name.substr(0, scenario.name.find('.'));
-}
-
 // The demonstrations and beliefs that a scenario proves, and the others of its family.
 std::string related(const Known& known, const Scenario& scenario) {
   std::vector<std::string> names;
@@ -58,7 +54,7 @@ std::string related(const Known& known, const Scenario& scenario) {
     for (const auto& demo : *demos)
       if (demo.proof == scenario.name) names.push_back("demo " + demo.name);
   for (const auto& other : known.scenarios)
-    if (other.name != scenario.name && family_of(other) == family_of(scenario) &&
+    if (other.name != scenario.name && family_of(other.name) == family_of(scenario.name) &&
         !has_tag(other, "canary"))
       names.push_back(other.name);
   return joined(names, ", ");

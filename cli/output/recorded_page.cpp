@@ -153,9 +153,8 @@ std::string page_of(const Run& run, const RecordedRun& recorded) {
   for (const auto& result : run.results) {
     if (!is_failure(result.kind)) continue;
     auto& pictures = page.of_scenario[result.scenario];
-    const auto family = result.scenario.substr(0, result.scenario.find('.'));
-    if (result.scenario.find("collectives") != std::string::npos || family == "run")
-      add(pictures, reports::ladder_picture(history));
+    const auto family = family_of(result.scenario);
+    if (family == "collectives" || family == "run") add(pictures, reports::ladder_picture(history));
     for (const std::string role : {"parameters", "gradients", "buffers", "state"})
       if (result.scenario.find(role) != std::string::npos) {
         add(pictures, tensors_of(recorded, role));

@@ -14,23 +14,18 @@ namespace {
 namespace fs = std::filesystem;
 constexpr char kAbout[] = "case.json";
 
-Verdict::Kind verdict_named(const std::string& name, const std::string& file) {
-  using Kind = Verdict::Kind;
-  for (const auto kind : {Kind::crash, Kind::hang, Kind::leak, Kind::fail, Kind::inconclusive,
-                          Kind::refused, Kind::pass})
-    if (name_of(kind) == name) return kind;
-  throw FieldError(file + ": no verdict is named '" + name + "'");
-}
-
 KeptHistory about(const fs::path& path) {
   const auto file = path.string();
   const auto json = parse_json(read_file(path), file);
   try {
+    const auto name = json.at("verdict").get<std::string>();
+    const auto verdict = value_of_word<Verdict::Kind>(name);
+    if (!verdict) throw FieldError(file + ": no verdict is named '" + name + "'");
     return {.c = {json.at("scenario").get<std::string>(), json.at("value")},
             .setting = {json.at("subject").get<std::string>(), json.at("tier").get<std::string>(),
                         json.at("backend").get<std::string>()},
             .number = json.at("number").get<int>(),
-            .verdict = verdict_named(json.at("verdict").get<std::string>(), file),
+            .verdict = *verdict,
             .history = {}};
   } catch (const Json::exception& error) {
     throw FieldError(file + ": " + error.what());

@@ -29,9 +29,12 @@ enum class Dtype {
   float8_e4m3fn,
 };
 
+enum class NumberKind { none, whole, floating, complex };
+
 struct DtypeTraits {
   Dtype dtype;
   int64_t bytes;  // of an element
+  NumberKind kind = NumberKind::none;
   // The bits of the significand, and the exponent of the smallest normal number, which is
   // 2^(exponent_min - 1), of the real floating dtypes that are read as numbers; 0 for others.
   int precision_bits = 0;
@@ -39,23 +42,23 @@ struct DtypeTraits {
 };
 
 inline constexpr std::array kDtypes{
-    DtypeTraits{Dtype::float32, 4, 24, -125},
-    DtypeTraits{Dtype::float64, 8, 53, -1021},
-    DtypeTraits{Dtype::float16, 2, 11, -13},
-    DtypeTraits{Dtype::bfloat16, 2, 8, -125},
-    DtypeTraits{Dtype::complex64, 8},
-    DtypeTraits{Dtype::complex128, 16},
-    DtypeTraits{Dtype::int64, 8},
-    DtypeTraits{Dtype::int32, 4},
-    DtypeTraits{Dtype::int16, 2},
-    DtypeTraits{Dtype::int8, 1},
-    DtypeTraits{Dtype::uint8, 1},
-    DtypeTraits{Dtype::uint16, 2},
-    DtypeTraits{Dtype::uint32, 4},
-    DtypeTraits{Dtype::uint64, 8},
-    DtypeTraits{Dtype::bool_, 1},
-    DtypeTraits{Dtype::float8_e5m2, 1},
-    DtypeTraits{Dtype::float8_e4m3fn, 1},
+    DtypeTraits{Dtype::float32, 4, NumberKind::floating, 24, -125},
+    DtypeTraits{Dtype::float64, 8, NumberKind::floating, 53, -1021},
+    DtypeTraits{Dtype::float16, 2, NumberKind::floating, 11, -13},
+    DtypeTraits{Dtype::bfloat16, 2, NumberKind::floating, 8, -125},
+    DtypeTraits{Dtype::complex64, 8, NumberKind::complex},
+    DtypeTraits{Dtype::complex128, 16, NumberKind::complex},
+    DtypeTraits{Dtype::int64, 8, NumberKind::whole},
+    DtypeTraits{Dtype::int32, 4, NumberKind::whole},
+    DtypeTraits{Dtype::int16, 2, NumberKind::whole},
+    DtypeTraits{Dtype::int8, 1, NumberKind::whole},
+    DtypeTraits{Dtype::uint8, 1, NumberKind::whole},
+    DtypeTraits{Dtype::uint16, 2, NumberKind::whole},
+    DtypeTraits{Dtype::uint32, 4, NumberKind::whole},
+    DtypeTraits{Dtype::uint64, 8, NumberKind::whole},
+    DtypeTraits{Dtype::bool_, 1, NumberKind::whole},
+    DtypeTraits{Dtype::float8_e5m2, 1, NumberKind::floating},
+    DtypeTraits{Dtype::float8_e4m3fn, 1, NumberKind::floating},
 };
 static_assert([] {
   for (size_t i = 0; i < kDtypes.size(); ++i)
@@ -67,7 +70,7 @@ constexpr const DtypeTraits& traits_of(Dtype dtype) {
   return kDtypes[static_cast<size_t>(dtype)];
 }
 
-// A word of a record may be another library's dtype or "mixed"; then all numbers are 0.
+// A word of a record may be another library's dtype or "mixed"; then all numbers are 0, of no kind.
 inline DtypeTraits traits_of(std::string_view word) {
   const auto dtype = value_of_word<Dtype>(word);
   return dtype ? traits_of(*dtype) : DtypeTraits{};

@@ -57,7 +57,7 @@ void choose_shown_passes(std::vector<JobRun>& jobs) {
   std::set<std::string> families;
   for (auto& each : jobs) {
     const Job& job = each.job();
-    const auto family = job.scenario.name.substr(0, job.scenario.name.find('.'));
+    const auto family = family_of(job.scenario.name);
     if (families.contains(family)) continue;
     for (size_t index = 0; index < std::min(kLookedAt, job.cases.size()); ++index) {
       if (!job.shard.has(static_cast<int64_t>(index) + 1)) continue;

@@ -11,8 +11,6 @@ namespace lockstep {
 
 namespace {
 
-const std::string kMismatched = "mismatched_collectives";
-
 std::vector<int> ranks_that(const History& history, std::initializer_list<Ending::Kind> kinds) {
   std::vector<int> out;
   for (int rank = 0; rank < history.size(); ++rank)

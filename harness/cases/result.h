@@ -197,6 +197,11 @@ inline Run::Canary worse(Run::Canary a, Run::Canary b) {
   return Run::Canary::not_run;
 }
 
+// "sampler" of the scenario "sampler.partitions_the_dataset".
+inline std::string family_of(const std::string& scenario) {
+  return scenario.substr(0, scenario.find('.'));
+}
+
 inline std::string_view name_of(Result::Kind kind) {
   return words::kAll<Result::Kind>.at(static_cast<size_t>(kind));
 }

@@ -4,7 +4,7 @@
 #include "harness/history/history.h"
 
 #include <map>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -14,13 +14,13 @@ class BucketMatcher {
  public:
   void use(const BucketLayout& layout);
 
-  // "bucket 1 of 2: w, b" for an all-reduce with as many elements as a bucket: the first such
-  // bucket after the last match, cyclically. One that was left out is skipped, unless the next one
-  // is as large. Empty for anything else.
-  std::string match(const Collective& issued);
+  // For an all-reduce with as many elements as a bucket: the first such bucket after the last
+  // match, cyclically. One that was left out is skipped, unless the next one is as large. Empty for
+  // anything else.
+  std::optional<BucketOfLayout> match(const Collective& issued);
 
  private:
-  std::vector<std::string> texts_;                  // by bucket
+  std::vector<BucketOfLayout> buckets_;
   std::map<int64_t, std::vector<size_t>> by_size_;  // the buckets of so many elements, in order
   size_t next_ = 0;
 };

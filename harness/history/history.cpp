@@ -61,17 +61,6 @@ std::vector<double> halves(const TensorValue& value, int fraction_bits) {
   return out;
 }
 
-constexpr std::array<std::pair<Ending::Kind, std::string_view>, 8> kEndings{{
-    {Ending::Kind::returned, "returned"},
-    {Ending::Kind::refused, "refused"},
-    {Ending::Kind::threw, "threw"},
-    {Ending::Kind::exited, "exited"},
-    {Ending::Kind::signalled, "signalled"},
-    {Ending::Kind::stuck, "stuck"},
-    {Ending::Kind::overflowed, "overflowed"},
-    {Ending::Kind::cut_off, "cut_off"},
-}};
-
 std::string place(const Moment& at, std::string_view name) {
   return std::string(name) + " at step " + std::to_string(at.step) + ", " + at.phase;
 }
@@ -86,6 +75,20 @@ const TensorValue* find(const RankHistory& rank, const Moment& at, std::string_v
 }
 
 }  // namespace
+
+std::string number_text(const BucketOfLayout& bucket) {
+  return "bucket " + std::to_string(bucket.number) + " of " + std::to_string(bucket.of);
+}
+
+std::string text_of(const BucketOfLayout& bucket) {
+  constexpr size_t kNamesMost = 3;
+  const auto& all = bucket.parameters;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(all.size(), kNamesMost); ++i) names.push_back(excerpt(all[i]));
+  return number_text(bucket) + ": " + joined(names, ", ") +
+         (all.size() > kNamesMost ? " and " + std::to_string(all.size() - kNamesMost) + " more"
+                                  : "");
+}
 
 std::vector<double> as_doubles(const TensorValue& value) {
   if (value.dtype == "float32") return converted<float, double>(value);
@@ -115,15 +118,7 @@ std::string shape_text(const TensorValue& value) {
 }
 
 std::string_view name_of(Ending::Kind kind) {
-  for (const auto& [known, name] : kEndings)
-    if (known == kind) return name;
-  return "?";
-}
-
-std::optional<Ending::Kind> ending_named(std::string_view name) {
-  for (const auto& [kind, known] : kEndings)
-    if (known == name) return kind;
-  return {};
+  return words::kAll<Ending::Kind>.at(static_cast<size_t>(kind));
 }
 
 Row History::row(const Moment& at, std::string_view name) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/base/case.h"
+#include "harness/base/words.h"
 
 #include <chrono>
 #include <cstddef>
@@ -60,10 +61,19 @@ struct BucketLayout {
   bool operator==(const BucketLayout&) const = default;
 };
 
+// Which bucket of the layout in force a collective can be.
+struct BucketOfLayout {
+  size_t number = 0, of = 0;
+  std::vector<std::string> parameters;
+  bool operator==(const BucketOfLayout&) const = default;
+};
+std::string number_text(const BucketOfLayout& bucket);  // "bucket 1 of 2"
+std::string text_of(const BucketOfLayout& bucket);      // "bucket 1 of 2: w, b"
+
 // A collective as a rank issued it, written before the backend saw it. `sequence` counts this
 // rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
-// -1 where the operation has none. `bucket` says which bucket of the layout in force it can be,
-// "bucket 1 of 2: w, b"; empty where there is no layout, or where it is no bucket.
+// -1 where the operation has none. `bucket` is empty where there is no layout, or where it is no
+// bucket.
 struct Collective {
   std::string op, group, dtype;
   int64_t sequence = 0, elements = 0;
@@ -71,7 +81,7 @@ struct Collective {
   bool done = false;  // the rank saw it complete
   Times times;
   CallSite site;
-  std::string bucket;
+  std::optional<BucketOfLayout> bucket;
   bool operator==(const Collective&) const = default;
 };
 
@@ -106,7 +116,6 @@ struct Ending {
   bool operator==(const Ending&) const = default;
 };
 std::string_view name_of(Ending::Kind kind);
-std::optional<Ending::Kind> ending_named(std::string_view name);
 
 struct RankHistory {
   std::vector<Event> events;

@@ -109,7 +109,7 @@ void HistoryReader::take_done(const Json& header, const std::string& where) {
 
 void HistoryReader::take_ending(const Json& header, const std::string& where) {
   const auto name = required<std::string>(header, "kind", where);
-  const auto kind = ending_named(name);
+  const auto kind = value_of_word<Ending::Kind>(name);
   if (!kind) throw FieldError(where + ": unknown ending '" + excerpt(one_line(name)) + "'");
   rank_.ending = {*kind,
                   legible(required<std::string>(header, "why", where)),

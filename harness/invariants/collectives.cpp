@@ -182,10 +182,10 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   std::string text, pattern;
   if (const auto mismatch = first_mismatch(history)) {
     text = *mismatch;
-    pattern = "mismatched_collectives";
+    pattern = kMismatched;
   } else if (const auto crossed = crossed_waits(history)) {
     text = *crossed;
-    pattern = "mismatched_collectives";
+    pattern = kMismatched;
   } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
     text = missing->text;
     pattern = "missing_collective";

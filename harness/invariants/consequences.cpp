@@ -64,7 +64,7 @@ bool has_finding(const NamedJudgement& one) {
 // True if ranks issued different collectives: what ended them came after it.
 bool is_a_mismatch(const NamedJudgement& one) {
   return one.name.starts_with("collectives.") &&
-         one.judgement.findings.front().pattern == "mismatched_collectives";
+         one.judgement.findings.front().pattern == kMismatched;
 }
 
 // True if a rank made fewer steps than others: that has a reason of its own, such as its batches.

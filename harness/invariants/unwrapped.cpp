@@ -1,5 +1,6 @@
 #include "harness/invariants/unwrapped.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/endings.h"
@@ -166,7 +167,7 @@ int64_t elements_averaged(const Rank& rank, std::string_view phase) {
   const auto can_average = [](const Collective& is) {
     const bool only_copies = is.op.starts_with("ddp_") || is.op == "broadcast" ||
                              is.op == "scatter" || is.op == "barrier";
-    return !only_copies && (is.dtype.find("float") != std::string::npos || is.dtype.empty());
+    return !only_copies && (traits_of(is.dtype).kind == NumberKind::floating || is.dtype.empty());
   };
   std::map<int, int64_t> sent;  // by step
   int64_t most = 0;

@@ -14,7 +14,7 @@
 namespace lockstep::recorded {
 
 // Some tensors of a model or optimizer, whose digests are recorded together. `role`: "parameters",
-// "gradients", "buffers", "state" or "random".
+// "gradients", "buffers", "state", "random" and the others of docs/protocol.md, section 5.
 struct TensorList {
   struct Entry {
     std::string name, dtype;

@@ -55,7 +55,7 @@ Json details_of(const TimedCollective& each) {
             {"dtype", each.is.dtype},
             {"elements", each.is.elements}};
   if (each.is.root >= 0) args["root"] = each.is.root;
-  if (!each.is.bucket.empty()) args["bucket"] = each.is.bucket;
+  if (each.is.bucket) args["bucket"] = text_of(*each.is.bucket);
   if (each.last_rank >= 0) {
     args["last"] = "rank " + std::to_string(each.last_rank);
     args["waited_us"] = static_cast<double>(each.waited_ns) / 1e3;

@@ -25,7 +25,7 @@ int64_t ulps(double a, double b) {
 
 // The rank of a number among all of its dtype.
 int64_t ordinal(double value, const DtypeTraits& traits) {
-  const auto [dtype, bytes, precision, least] = traits;
+  const auto [dtype, bytes, kind, precision, least] = traits;
   int exponent = 0;
   std::frexp(value, &exponent);
   exponent = std::max(exponent, least);

@@ -1,5 +1,6 @@
 #include "harness/verdict/element.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/verdict/compare.h"
 
@@ -11,7 +12,7 @@
 namespace lockstep {
 
 bool is_whole(const std::string& dtype) {
-  return dtype.find("float") == std::string::npos;
+  return traits_of(dtype).kind != NumberKind::floating;
 }
 
 namespace {
@@ -39,7 +40,8 @@ bool comparable(const TensorValue& a, const TensorValue& b) {
 }
 
 bool is_no_gradient(const TensorValue& value) {
-  const bool may_learn = !is_whole(value.dtype) || value.dtype.starts_with("complex");
+  const auto kind = traits_of(value.dtype).kind;
+  const bool may_learn = kind == NumberKind::floating || kind == NumberKind::complex;
   return may_learn && value.shape == std::vector<int64_t>{0};
 }
 

@@ -1,3 +1,4 @@
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/verdict/diagnose.h"
 #include "harness/verdict/element.h"
@@ -120,7 +121,8 @@ Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_ra
       const auto& seen = is.row.by_rank[rank];
       if (close(seen, instead, is.bounds.empty() ? nullptr : &is.bounds[rank])) continue;
       // A mistake may round where the right computation does not.
-      const bool may_round = same_shape(seen, instead) && seen.dtype.starts_with("float");
+      const bool may_round =
+          same_shape(seen, instead) && traits_of(seen.dtype).kind == NumberKind::floating;
       if (!may_round || !holds(is, rank, as_doubles(instead))) return {};
     }
     return where_it_differs(is, wrong, diagnosis);

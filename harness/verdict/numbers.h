@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/verdict/diagnose.h"
+#include "harness/verdict/element.h"
 
 namespace lockstep {
 
@@ -40,7 +41,7 @@ struct Numbers {
   const std::vector<int64_t>& shape() const { return is.expected[wrong.front()].shape; }
   size_t elements() const { return wanted.front().size(); }
   bool one_shape() const;
-  bool is_whole() const { return dtype().find("float") == std::string::npos; }
+  bool is_whole() const { return lockstep::is_whole(dtype()); }
 
   // True if every rank that differs holds what `make` makes of the expected values.
   template <class Make>

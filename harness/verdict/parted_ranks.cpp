@@ -1,4 +1,5 @@
 // The usual causes of ranks that part in their collectives: see usual_cause.h.
+#include "harness/base/dtype.h"
 #include "harness/verdict/usual_cause.h"
 
 #include <algorithm>
@@ -14,8 +15,8 @@ bool all_are_alike(const FirstDivergence& point, const auto& part_of) {
 }
 
 bool can_be_gradients(const Collective& one) {
-  return one.op == "allreduce" &&
-         (one.dtype.find("float") != std::string::npos || one.dtype.starts_with("complex"));
+  const auto kind = traits_of(one.dtype).kind;
+  return one.op == "allreduce" && (kind == NumberKind::floating || kind == NumberKind::complex);
 }
 
 // The ranks' collectives differ.
@@ -83,7 +84,7 @@ std::string cause_of_missing(const FirstDivergence& point, const History& histor
   const int step = step_of(history.ranks()[static_cast<size_t>(rank)], point);
   if (any_missing([&](const RankHistory& is) { return is.last.step < step; }))
     return "ranks have unequal numbers of batches: use DistributedSampler, or Join";
-  if (!issued.bucket.empty())
+  if (issued.bucket)
     return "a bucket is sent when all of its gradients are there, and a rank that does not send it "
            "lacks one: a parameter takes no part in the loss there (cure: "
            "find_unused_parameters=True), or its backward threw and was caught";

@@ -75,7 +75,7 @@ std::string text_of(const Collective& collective) {
               ? ""
               : " of " + with_commas(collective.elements) + " " + collective.dtype) +
          (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root)) +
-         (collective.bucket.empty() ? "" : " (" + collective.bucket + ")");
+         (collective.bucket ? " (" + text_of(*collective.bucket) + ")" : "");
 }
 
 std::string place_of(int64_t sequence, const std::string& group) {

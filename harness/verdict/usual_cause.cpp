@@ -7,8 +7,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kMismatched = "mismatched_collectives";
-
 struct Known {
   std::string_view pattern;
   std::string_view cause;

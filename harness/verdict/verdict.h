@@ -49,6 +49,10 @@ using Findings = std::vector<Finding>;
 
 // The pattern of a claim about which a run has something that the claim does not cover.
 inline constexpr const char* kNotCovered = "not_covered";
+
+// The pattern of ranks that issued different collectives where they should have issued the same
+// one.
+inline constexpr const char* kMismatched = "mismatched_collectives";
 Findings& operator+=(Findings& all, Findings more);
 
 // The diagnosis behind the name of its record, with which one of compared rows begins; else all.

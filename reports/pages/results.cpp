@@ -125,8 +125,7 @@ std::vector<NotChecked> not_checked(const Run& run) {
   if (run.canary == Run::Canary::not_run && run.seed)
     lines.push_back(
         {"No scenario that must fail was run, so nothing shows that this run can fail."});
-  for (const auto& line : split(remarks(run), '\n'))
-    if (!line.empty() && !line.starts_with("no result for")) lines.push_back({line});
+  for (auto& line : remarks(run)) lines.push_back({std::move(line)});
   add_skips(run, lines);
   int64_t asked = 0, judged = 0, unjudged = 0;
   for (const auto& job : run.jobs) asked += job.cases;

@@ -18,9 +18,8 @@ constexpr size_t kNamesMost = 24;  // letters of parameters in a cell, for which
 
 // "allreduce 6", of a bucket "allreduce 6, bucket 1 of 2".
 std::string short_text(const Collective& collective) {
-  const auto bucket = collective.bucket.substr(0, collective.bucket.find(':'));
   return collective.op + " " + with_commas(collective.elements) +
-         (bucket.empty() ? "" : ", " + bucket);
+         (collective.bucket ? ", " + number_text(*collective.bucket) : "");
 }
 
 // The collective that most ranks issued on a rung.

@@ -1,5 +1,6 @@
 #include "reports/pictures/observed.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "reports/pictures/aggregate.h"
 #include "reports/style.h"
@@ -218,7 +219,8 @@ std::string changing_record(const History& history) {
   for (const auto& [at, name, by_rank] : recorded_in(history))
     for (const auto& [rank, value] : by_rank) {
       const auto numbers = numbers_of(*value);
-      if (value->dtype.find("float") == std::string::npos || !numbers || numbers->empty()) continue;
+      if (traits_of(value->dtype).kind != NumberKind::floating || !numbers || numbers->empty())
+        continue;
       if (!values.contains(name)) names.push_back(name);
       values[name].insert(number_text(numbers->front()));
     }

@@ -1,5 +1,6 @@
 #include "scenarios/standalone/training.h"
 
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 
 #include <cmath>
@@ -13,9 +14,7 @@ constexpr int64_t kParameterMost = 2, kInputMost = 3, kBufferMost = 1;
 
 Numbers drawn(const Training& c, const Counter& first, int64_t most, std::vector<int64_t> shape,
               Dtype dtype) {
-  const bool is_real = c.values == Values::real &&
-                       !std::string(word_of(dtype)).starts_with("int") && dtype != Dtype::uint8 &&
-                       dtype != Dtype::bool_;
+  const bool is_real = c.values == Values::real && traits_of(dtype).kind != NumberKind::whole;
   return is_real ? real_numbers(first, std::move(shape), dtype)
                  : whole_numbers(first, most, std::move(shape), dtype);
 }

@@ -17,7 +17,7 @@ RankHistory an_eventful_rank() {
                                     .dtype = "float32",
                                     .elements = 12,
                                     .done = true,
-                                    .bucket = "bucket 0 of 2: w, b"}});
+                                    .bucket = {{0, 2, {"w", "b"}}}}});
   rank.events.push_back({{1, "step"}, Collective{"broadcast", "world", "int64", 1, 3, 0, false}});
   rank.events.push_back({{1, "step"}, Injection{InjectionKind::delay, 1, -1, {1, "step"}, 5}});
   rank.events.push_back({{2, "end"}, LeftBehind{"a thread"}});
@@ -180,7 +180,7 @@ TEST(Frames, AllReducesAreMatchedToTheBucketsInForceByTheirOrderAndSize) {
   std::vector<std::string> buckets;
   for (const auto& event : rank_history(read(frames_of(written)), "rank 0").events)
     if (const auto* issued = std::get_if<Collective>(&event.what))
-      buckets.push_back(issued->bucket);
+      buckets.push_back(issued->bucket ? text_of(*issued->bucket) : "");
   const std::string first = "bucket 0 of 3: a", last = "bucket 2 of 3: g";
   EXPECT_EQ(buckets,
             (std::vector<std::string>{"", "", "", first, "bucket 1 of 3: b, c, d and 2 more", last,

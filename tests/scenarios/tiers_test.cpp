@@ -158,8 +158,7 @@ TEST_F(Tiers, NameTheBucketOfAnAllReduce) {
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<std::string> buckets;
     for (const auto& issued : history.collectives(rank))
-      if (!issued.bucket.empty())
-        buckets.push_back(issued.bucket.substr(0, issued.bucket.find(':')));
+      if (issued.bucket) buckets.push_back(number_text(*issued.bucket));
     ASSERT_GE(buckets.size(), 5u);
     EXPECT_EQ(buckets[0], "bucket 0 of 1");
     const auto count = (buckets.size() - 1) / 2;
@@ -174,14 +173,15 @@ TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
   const auto c = scenario.parse(Json{{"world", {{"size", 2}}}});
   const auto whole = run(scenario, c, "sim").collectives(1);
   const auto bucket = std::find_if(whole.begin(), whole.end(),
-                                   [](const auto& issued) { return !issued.bucket.empty(); });
+                                   [](const auto& issued) { return issued.bucket.has_value(); });
   ASSERT_NE(bucket, whole.end());
   const Injection planted{
       .kind = InjectionKind::kill, .rank = 1, .collective = static_cast<int>(bucket->sequence)};
   const auto struck = scenario.parse(
       Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
   const auto ladder_text = joined(reports::lines_of(ladder(run(scenario, struck, "sim"))), "\n");
-  EXPECT_NE(ladder_text.find("(" + bucket->bucket + ")"), std::string::npos) << ladder_text;
+  EXPECT_NE(ladder_text.find("(" + text_of(*bucket->bucket) + ")"), std::string::npos)
+      << ladder_text;
 }
 
 }  // namespace

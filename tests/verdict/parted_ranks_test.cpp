@@ -57,7 +57,7 @@ TEST(PartedRanks, AnExceptionThatARankCaughtComesFirst) {
   auto caught = rank({});
   caught.events.push_back({kBackward, Injection{.kind = InjectionKind::throw_}});
   auto bucket = sum();
-  bucket.bucket = "bucket 0 of 1: w";
+  bucket.bucket = {{0, 1, {"w"}}};
   EXPECT_TRUE(cause({caught, rank({bucket})}).starts_with("a rank caught an exception"));
   caught.events.back().what = Injection{.kind = InjectionKind::delay};
   EXPECT_TRUE(cause({caught, rank({bucket})}).starts_with("a bucket is sent when all"));

@@ -1,4 +1,5 @@
 // Where the tensors of the ranks part from those of one process.
+#include "harness/base/dtype.h"
 #include "harness/base/text.h"
 #include "harness/invariants/against/against_causes.h"
 #include "harness/invariants/against/one_without_wrapper.h"
@@ -21,8 +22,8 @@ constexpr double kNearnessMost = 0.3;      // of a tolerance, that one moved run
 
 // Real numbers, as `as_doubles` reads them.
 bool has_numbers(const std::string& dtype) {
-  return traits_of(dtype).bytes > 0 && !dtype.starts_with("complex") &&
-         !dtype.starts_with("float8");
+  const auto traits = traits_of(dtype);
+  return traits.kind == NumberKind::whole || traits.precision_bits > 0;
 }
 
 TensorValue constant(double value, const TensorValue& like, size_t count) {
@@ -145,7 +146,7 @@ class PointComparer {
     Comparison one{.row = {row.point.moment(), row.one->list->tensors[tensor].name, {}},
                    .expected = {is}};
     for (const auto* digests : row.by_rank) one.row.by_rank.push_back(digests->elements[tensor]);
-    if (is.dtype.find("float") != std::string::npos)
+    if (traits_of(is.dtype).kind == NumberKind::floating)
       one.bounds = {constant(allowed, is, as_doubles(is).size())};
     one.explanations = [row, tensor, counts] { return explanations_of(row, tensor, counts); };
     return one;

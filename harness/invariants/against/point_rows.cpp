@@ -1,5 +1,6 @@
 #include "harness/invariants/against/point_rows.h"
 
+#include "harness/base/dtype.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/compare.h"
 #include "harness/verdict/numbers.h"
@@ -126,7 +127,7 @@ bool are_near(const TensorValue& a, const TensorValue& b) {
 bool are_all_near(const Digests& a, const Digests& b) {
   if (a.list->tensors != b.list->tensors) return false;
   for (size_t tensor = 0; tensor < a.elements.size(); ++tensor)
-    if (a.list->tensors[tensor].dtype.find("float") != std::string::npos &&
+    if (traits_of(a.list->tensors[tensor].dtype).kind == NumberKind::floating &&
         !are_near(a.elements[tensor], b.elements[tensor]))
       return false;
   return true;
