@@ -16,10 +16,11 @@ std::optional<Finding> own_buffers(const RecordedRun& run) {
   if (finding->pattern == "other_shape") return {};
   finding->pattern = "own_buffers";
   finding->diagnosis +=
-      ", in " + (rows.size() > 1 ? "each of " : std::string()) +
-      counted(rows.size(), "pass", "passes") +
-      " over data as it begins: each rank has them of its own batches, so that ranks that evaluate "
-      "with them, or save them, have different models";
+      (rows.size() > 1
+           ? ", in each of " + counted(rows.size(), "pass", "passes") + " over data as it begins"
+           : ", as a pass over data begins or the program ends") +
+      ": each rank has them of its own batches, so that ranks that evaluate with them, or save "
+      "them, have different models";
   finding->details.push_back(
       "usual of BatchNorm without DistributedDataParallel or with broadcast_buffers=False, and of "
       "a centre or a queue in a loss: all_reduce what they are made of, use SyncBatchNorm, or "

@@ -281,6 +281,7 @@ class ByHand:
         self.tell_held()
         if not wrappers:
             self.record_reduced()
+        self.record.training.buffers.record_end()
 
     def leave_group(self, *args, **kwargs):
         self.record_end()

@@ -7,7 +7,7 @@ import torch
 
 from . import _state
 from ._hooks import is_compiling, quietly
-from ._objects import field
+from ._objects import field, number_in
 
 STEPS_MOST, TENSORS_MOST, VALUES_MOST = 8, 16, 4  # Steps in which samples are recorded, tensors of a sample, and values of each.
 PLAIN = torch.Tensor, torch.nn.Parameter
@@ -19,6 +19,7 @@ def is_plain(tensor):
 
 def number_of(value):
     """None where only code of the program's own, or a collective, could tell."""
+    value = number_in(value)
     return float(value) if type(value) in (int, float) or is_plain(value) and value.numel() == 1 else None
 
 

@@ -1,5 +1,6 @@
 """Records which samples the program gets."""
 import collections
+import math
 import struct
 import time
 import weakref
@@ -43,9 +44,20 @@ def rows_of(tensors):
     return [count, *(sample_in(tensors, number) for number in range(min(count, ROWS_MOST)))]
 
 
+def is_share(shape, whole):
+    """Whether a tensor of this shape may be a share of one of that: cut along one dimension, or some of its samples in another form.
+    Noise that a program draws beside a batch is none."""
+    if not shape or not whole or 0 in shape:
+        return False
+    cut = [(here, there) for here, there in zip(shape, whole) if here != there] if len(shape) == len(whole) else []
+    is_cut = len(cut) == 1 and cut[0][0] < cut[0][1]
+    return is_cut or shape[0] < whole[0] and math.prod(shape[1:]) == math.prod(whole[1:])
+
+
 def repeats_of(sampler):
-    """How often a sampler of repeated augmentation, such as timm's, deals each sample."""
-    return field(sampler, "num_repeats", None if field(sampler, "num_selected_samples") is None else 3)
+    """How often a sampler of repeated augmentation, such as timm's or torchvision's, deals each sample."""
+    times = field(sampler, "num_repeats", field(sampler, "repetitions"))
+    return 3 if times is None and field(sampler, "num_selected_samples") is not None else times
 
 
 class Pass:
@@ -63,7 +75,7 @@ class Loaders:
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
         self.updates_since = IDLE  # A batch was handed out.
-        self.elements = 0  # Of that batch's largest tensor.
+        self.shapes = []  # Of that batch's tensors.
         self.batches, self.rows = 0, None  # How many were handed out, and how many samples the last one has along dimension 0.
         self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
@@ -105,7 +117,7 @@ class Loaders:
                    iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset),
                    dataset_epoch=field(field(loader, "dataset"), "epoch"), dataset_shuffles=field(field(loader, "dataset"), "shuffle"),
                    order_epoch=field(order, "epoch"), order_shuffles=field(order, "shuffle"))
-        self.record.training.buffers.record_own(self.record.training.live_models())
+        self.record.training.buffers.record_own()
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):
         self.begin_loader(iterator, loader)
@@ -153,7 +165,7 @@ class Loaders:
             self.updates_since = 0
             self.observe(is_at.name, indices)
             tensors = leaves_of(result)
-            self.elements = max((t.numel() for t in tensors), default=0)
+            self.shapes = [t.shape for t in tensors]
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
             self.batches, self.rows = self.batches + 1, len(indices) if is_rowed else None if indices else self.rows_without(is_at, tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
@@ -178,7 +190,7 @@ class Loaders:
 
     def take_part(self, model, inputs):
         tensors = leaves_of(inputs) if model.shares < PARTS_MOST else []
-        if 0 < max((t.numel() for t in tensors), default=0) < self.elements:
+        if any(is_share(t.shape, whole) for t in tensors for whole in self.shapes):
             model.shares += 1
             self.record.fact("part", model=model.name, print=print_of(tensors))
 

@@ -48,6 +48,7 @@ class Model:
         self.others, self.state = [], None  # Layers in another mode, and the state of the random generator, as the last forward began.
         self.recorded = None  # The parameters and their versions when they were recorded last.
         self.held = None  # Some of their elements then.
+        self.updating = ()  # ids of the parameters that an optimizer updates now. They may require no gradient any more.
         self.listed, self.shards_recorded, self.recorded_frozen, self.held_frozen = None, [], None, None
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 
@@ -69,7 +70,10 @@ class Model:
         return self.listed
 
     def parameters(self):
-        return [(name, p) for name, p in self.all_parameters() if p.requires_grad]
+        return [(name, p) for name, p in self.all_parameters() if self.is_trained(p)]
+
+    def is_trained(self, p):
+        return p.requires_grad or id(p) in self.updating
 
     def replaced_since(self):
         """Names of the parameters that the module had as it was wrapped, and has other tensors for, or none."""
@@ -78,7 +82,7 @@ class Model:
 
     def frozen(self):
         every = [*self.all_parameters(), *self.ignored()]
-        return [(name, p) for name, p in every if not p.requires_grad and not is_divided(p) and not p.is_meta]
+        return [(name, p) for name, p in every if not self.is_trained(p) and not is_divided(p) and not p.is_meta]
 
     def buffers(self):
         return self.named(torch.nn.Module.named_buffers)
@@ -96,7 +100,7 @@ class Model:
                 if isinstance(each, MODAL) and each.training != module.training]
 
     def gradients(self):
-        return [(name, p.grad if p.is_leaf else None) for name, p in self.parameters()]
+        return gradients_of(self.parameters())
 
     def marked(self):
         """Tensors that tell whether gradients have changed."""
@@ -104,7 +108,7 @@ class Model:
 
     def owned(self):
         """{id of a parameter: (model, name, whether it is frozen)}"""
-        return {id(p): (self, name, not p.requires_grad) for name, p in self.all_parameters()}
+        return {id(p): (self, name, not self.is_trained(p)) for name, p in self.all_parameters()}
 
     def shards(self):
         """This rank's parts of divided tensors: [name, whole shape, where it begins, whether in the
@@ -153,6 +157,15 @@ class FlatModel(Model):
     def shards(self):
         return [[prefix + clean(name), list(shape), [info.intra_param_start_idx or 0], True] for prefix, flat, _ in self.units()
                 for name, shape, info in zip(flat._fqns, flat._shapes, flat._shard_param_infos)]
+
+
+def gradients_of(named):
+    return [(name, p.grad if p.is_leaf else None) for name, p in named]
+
+
+def is_updated(p):
+    """Whether an optimizer that has it updates it. A program whose models take turns may let it require no gradient by then."""
+    return p.requires_grad or p.is_leaf and p.grad is not None
 
 
 def clean(name):

@@ -28,8 +28,15 @@ def field(thing, name, default=None):
     return attributes_of(thing).get(name, default)
 
 
+def number_in(value):
+    """The number of Python that a scalar of numpy holds; another value itself."""
+    kinds = getattr(sys.modules.get("numpy"), "generic", ())
+    return kinds.item(value) if isinstance(value, kinds) else value
+
+
 def plain(value, depth=4):
-    """A value of a fact as JSON: numbers that JSON lacks as text, a tensor of one element as its number."""
+    """A value of a fact as JSON: numbers that JSON lacks as text, a tensor of one element, or a scalar of numpy, as its number."""
+    value = number_in(value)
     kind = type(value)
     if isinstance(value, torch.Tensor):
         try:

@@ -15,21 +15,31 @@ class OwnBuffers:
 
     def __init__(self, record):
         self.record, self.layers = record, {}  # By id, in the order in which layers registered their first.
+        self.kept = {}  # By id: layers whose buffers a wrapper broadcasts, which may be gone before them.
         self.step, self.passes = -1, 0
 
     def register(self, layer):
         self.layers.setdefault(id(layer), weakref.ref(layer))
         yield
 
-    def record_own(self, models):
+    def keep(self, ddp, module):
+        """A wrapper broadcasts them. One that knows of no buffer as it is made broadcasts none that a layer registers later either, as a
+        mask of pruning."""
+        if ddp.broadcast_buffers and field(ddp, "modules_buffers"):
+            self.kept.update((id(each), weakref.ref(each)) for each in torch.nn.Module.modules(module))
+
+    def record_end(self):
+        """Records them at the end of a program whose batches are all of one pass, such as an endless one: none begins behind an update."""
+        if self.passes <= 1 and self.record.step > 0:
+            self.record.at("data")
+            self.record_own()
+
+    def record_own(self):
         """Records them as a pass over data begins: a program may make them the same behind an update, or before an evaluation."""
         if not self.layers or self.step == self.record.step or self.passes == PASSES_MOST:
             return
         self.step, self.passes = self.record.step, self.passes + 1
-        # One that knew of no buffer as it was made broadcasts none that a layer registers later either, as a mask of pruning.
-        wrappers = [(model.wrapper(), model.module()) for model in models]
-        kept = {id(each) for wrapper, module in wrappers if field(wrapper, "broadcast_buffers") and field(wrapper, "modules_buffers")
-                for each in torch.nn.Module.modules(module)}
+        kept = {key for key, reference in self.kept.items() if reference() is not None}
         named, counts = [], {}
         for key, reference in list(self.layers.items()):
             layer = reference()

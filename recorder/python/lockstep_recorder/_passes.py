@@ -47,15 +47,11 @@ class Passes:
     def model_of(self, wrapper):
         return next((model for model in self.live_models() if model.wrapper() is wrapper), None)
 
-    def held(self, named):
-        """Some elements, where a collective of the program may have written to them, which leaves versions as they are."""
-        return touch(named) if self.record.collectives.count else None
-
     def record_parameters(self, model, is_certain=False, is_update=False):
-        """Recorded where they may have changed since they were last."""
+        """Recorded where they may have changed since they were last; of a model that is frozen for a while, the frozen ones alone are."""
         parameters = model.parameters()
-        held = self.held(parameters)
-        if is_certain or model.recorded is None or not model.recorded.are_of(parameters) or model.held != held:
+        held = touch(parameters)
+        if is_certain or model.recorded is None or parameters and (not model.recorded.are_of(parameters) or model.held != held):
             replaced = model.replaced_since() if model.wrapped_by == "DistributedDataParallel" else []
             if replaced != model.replaced:
                 model.replaced = replaced
@@ -121,6 +117,7 @@ class Passes:
                              ignored=sorted(map(str, field(ddp, "parameters_to_ignore") or ()))[:1000],
                              **{"ranks": ranks} if group != "world" else {})
             model.group = group
+            self.buffers.keep(ddp, module)
 
     def watch(self, module):
         if self.model_of(module) is None:

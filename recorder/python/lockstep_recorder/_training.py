@@ -10,7 +10,7 @@ import torch
 
 from ._gradients import STEPS_MOST
 from ._losses import averages_of
-from ._models import Copy, Marks, clean, is_divided, touch
+from ._models import Copy, Marks, clean, gradients_of, is_divided, is_updated, touch
 from ._objects import Names, field
 from ._own_buffers import OwnBuffers
 from ._passes import Passes
@@ -18,10 +18,6 @@ from ._passes import Passes
 
 def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def gradients_of(named):
-    return [(name, p.grad if p.is_leaf else None) for name, p in named]
 
 
 def part_of(optimizer, owners):
@@ -69,17 +65,19 @@ class Training(Passes):
         self.adopt()
         name = self.names.of(optimizer)
         self.optimized.update(map(id, parameters_of(optimizer)))
+        for model in self.live_models():
+            model.updating = {id(p) for p in parameters_of(optimizer) if is_updated(p)}
         strangers = self.strangers(optimizer, self.owners())
         if strangers and not self.updates[name]:
             self.record.at("construction")
             self.record.digests(name, "parameters", strangers)
-        elif strangers and self.left.get(name) != self.held(strangers):
+        elif strangers and self.left.get(name) != touch(strangers):
             self.record.at("forward")
             self.record.digests(name, "parameters", strangers)
         self.record.by_hand.record_reduced(but=name)
         for model in self.live_models():
             parameters = model.parameters() if model.wrapped_by == "watched" and model.recorded is not None else []
-            if parameters and self.record.is_due(parameters) and not (model.recorded.are_of(parameters) and model.held == self.held(parameters)):
+            if parameters and self.record.is_due(parameters) and not (model.recorded.are_of(parameters) and model.held == touch(parameters)):
                 self.record.at("forward")
                 self.record_parameters(model)
         if not self.updates[name]:
@@ -97,7 +95,7 @@ class Training(Passes):
     def strangers(self, optimizer, owners):
         places, ignored = parameters_of(optimizer), self.ignored()
         return [(ignored.get(id(p), "parameter %d" % number), p) for number, p in enumerate(places)
-                if p.requires_grad and id(p) not in owners and not is_divided(p)]
+                if is_updated(p) and id(p) not in owners and not is_divided(p)]
 
     def ignored(self):
         """{id: name} of the parameters that DistributedDataParallel ignores."""
@@ -188,12 +186,13 @@ class Training(Passes):
         self.updates[name] += 1
         if strangers:
             self.record.digests(name, "parameters", strangers)
-            self.left[name] = self.held(strangers)
+            self.left[name] = touch(strangers)
         owning = {model for model, _, _ in own}
         for model in self.live_models():
             self.record_parameters(model, model in owning or model.wrapped_by == "watched", is_update=True)
             if model in owning:
                 model.taken, model.forwards_of_step, model.has_backward, model.is_evaluated = Marks(model.marked()), 0, False, False
+            model.updating = ()
         self.record_copies()
         self.record.step += 1
 

@@ -1,0 +1,35 @@
+"""Programs whose models take turns, or whose forwards get other things than a batch: right ones are clean, each mistake is caught and named.
+
+usage: test_turns.py LOCKSTEP
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from programs_case import Programs
+from recorded_case import RecordedCase, main
+
+CLEAN = ("turns", "turns_by_hand", "numpy_rate", "micro_batches", "dealt", "endless", "rest_of_all", "one_loss")
+# Program -> the invariant of which it is a remark, and the pattern.
+CUSTOMS = {"endless_statistics": ("buffers.follow_rank_zero", "own_buffers")}
+# Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
+MISTAKES = {
+    "turns_kept_in_no_sync": ("forward.runs_through_the_wrapper", "update_not_averaged", "of model 1"),
+    "turns_by_hand_unsent": ("forward.runs_through_the_wrapper", "nobody_averaged", "each rank trains optimizer 1's parameters alone"),
+    "turns_on_one_batch": ("data.is_partitioned", "same_batches", "drew the same samples"),
+    "numpy_rate_of_a_rank": ("optimizer.has_one_setting", "no_two_ranks_agree", "lr of group 0"),
+    "micro_batches_of_own_orders": ("data.is_partitioned", "every_rank_draws_all"),
+    "dealt_of_own_orders": ("data.is_partitioned", "overlapping_draws"),
+    "one_loss_of_a_bare_forward": ("forward.runs_through_the_wrapper", "bare_forward", "through no forward of its wrapper"),
+}
+
+
+class Turns(Programs, RecordedCase):
+    CLEAN, CUSTOMS, MISTAKES = CLEAN, CUSTOMS, MISTAKES
+    FILE = "programs_of_turns.py"
+
+
+if __name__ == "__main__":
+    main()
