@@ -26,6 +26,23 @@ TEST(Samples, FindRanksThatDrawTheSameSamplesFromASamplerThatKnowsNoRanks) {
   EXPECT_EQ(finding.where, "pass 0 of loader 0, batch 0");
 }
 
+// Repeated augmentation deals each sample to ranks side by side: to all of them in one order where
+// the number of ranks divides that of the times.
+TEST(Samples, FindRepeatedAugmentationThatKnowsNoRanks) {
+  for (const int times : {2, 3}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      for (int pass = 0; pass < 2; ++pass)
+        nth<Fact>(rank, pass, "loader 0").values.update({{"repeats", times}, {"length", 1000}});
+      for (int step = 0; step < kSteps; ++step)
+        nth<Drawn>(rank, step, "loader 0") = nth<Drawn>(run.ranks[0], step, "loader 0");
+    }
+    const auto findings = passes_are_partitions(run).findings;
+    ASSERT_EQ(findings.size(), times == 2 ? 0 : 1);
+    if (times == 3) EXPECT_EQ(findings.front().pattern, "same_batches");
+  }
+}
+
 // Two ranks list the same files in two orders; a sampler splits the numbers.
 TEST(Samples, FindThatRanksNumberTheSameSamplesOtherwise) {
   for (const int64_t shift : {0, 15}) {
@@ -76,6 +93,11 @@ TEST(Samples, FindThatAllLossesAreTheSameWhateverFeedsTheRanks) {
   EXPECT_TRUE(passes_are_partitions(run).findings.empty());
   set_losses(run, 0);
   EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "same_losses");
+  auto bare = run;  // in which no wrapper shows what the forward sends
+  for (auto& rank : bare.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Fact>(rank, step, "backward").values["kind"] = "bare";
+  EXPECT_TRUE(passes_are_partitions(bare).findings.empty());
   // A loss over what a collective gathered is the same on all ranks rightly.
   for (auto& rank : run.ranks)
     for (int step = 0; step < kSteps; ++step)

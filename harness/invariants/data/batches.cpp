@@ -194,8 +194,8 @@ SameLosses same_losses(const RecordedRun& run) {
       const auto* fact = fact_in(record, "backward");
       if (!fact) continue;
       const auto kind = fact->text("kind");
-      if (kind == "no_sync" || kind == "local")
-        return {};  // an invariant of its own looks at gradients
+      if (kind == "no_sync" || kind == "local" || kind == "bare")
+        return {};  // an invariant of its own looks at gradients, or at the forward
       const auto model = fact->text("model");
       auto& losses = all[{model, counts[model]++}];
       const auto loss = fact->values.find("loss");

@@ -129,6 +129,17 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
+// True unless a sampler deals each sample several times: then ranks that lie side by side get the
+// same ones, and all of them do only if the number of ranks divides that of the times.
+bool deals_once(const PassRow& row) {
+  const auto& first = row.by_rank.front();
+  const auto times = first.is->whole("repeats").value_or(1);
+  return times <= 1 || (times % static_cast<int64_t>(row.by_rank.size()) != 0 &&
+                        std::ranges::all_of(row.by_rank, [&](const Pass& pass) {
+                          return pass.indices == first.indices;
+                        }));
+}
+
 // A finding that is one no more where each rank takes a part of its own of what its loader hands
 // out.
 bool is_of_whole_batches(const Finding& finding) {
@@ -196,7 +207,11 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   const auto rows = pass_rows(run);
   Judgement judgement;
   size_t judged = 0;
-  const bool divides = divides_batches(run);
+  // Other batches on each rank, of which forwards get parts too, are no share of what all are
+  // handed.
+  const bool divides = divides_batches(run) && std::ranges::any_of(rows, [](const PassRow& row) {
+                         return same_batches(row).finding.has_value();
+                       });
   const auto found = [&](std::optional<Finding> finding, const Moment& at) {
     if (!finding || !judgement.findings.empty()) return;
     if (divides && is_of_whole_batches(*finding)) {
@@ -210,7 +225,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
     bool was_judged = row.is_sharded() && is_whole;
     const bool repeats = repeats_on_purpose(row);
-    if (row.all(&Pass::trains) && row.by_rank.front().is->whole("repeats").value_or(1) <= 1) {
+    if (row.all(&Pass::trains) && deals_once(row)) {
       auto same = same_batches(row);
       was_judged = was_judged || same.batches > 0;
       found(std::move(same.finding), at);

@@ -100,15 +100,26 @@ std::vector<int64_t> repeated_in(const PassRow& row) {
   return repeated;
 }
 
+// True if another pass of the same evaluation draws as many samples, as a loader of those that are
+// left does.
+bool draws_the_rest(const PassRow& row, int64_t missing, const std::vector<PassRow>& all) {
+  const auto step = row.by_rank.front().last.step;
+  return std::ranges::any_of(all, [&](const PassRow& other) {
+    const auto& first = other.by_rank.front();
+    return other.source != row.source && first.last.step == step && !first.trains &&
+           first.length() == missing;
+  });
+}
+
 // A remark where a sampler, or a loader, leaves out the last samples of an evaluation.
-std::optional<Finding> left_out(const std::vector<PassRow>& rows) {
+std::optional<Finding> left_out(const std::vector<PassRow>& rows, const std::vector<PassRow>& all) {
   for (const auto& row : rows) {
     std::set<int64_t> drawn;
     for (const auto& pass : row.by_rank) drawn.insert(pass.indices.begin(), pass.indices.end());
     const auto& first = row.by_rank.front();
     const auto missing = first.length() - static_cast<int64_t>(drawn.size());
     const bool drops = first.is->truth("drops") || first.is->truth("drops_batch");
-    if (missing <= 0 || !drops || drawn.empty()) continue;
+    if (missing <= 0 || !drops || drawn.empty() || draws_the_rest(row, missing, all)) continue;
     return Finding{"", "evaluation_left_out", row.place(),
                    row.place() + ", in which no backward ran, draws " +
                        std::to_string(drawn.size()) + " of " + counted(first.length(), "sample") +
@@ -123,7 +134,8 @@ std::optional<Finding> left_out(const std::vector<PassRow>& rows) {
 // over the ranks. A program may drop it instead, or average nothing.
 Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  auto rows = pass_rows(run);
+  const auto all = pass_rows(run);
+  auto rows = all;
   std::erase_if(rows, [](const PassRow& row) { return !evaluates(row); });
   std::set<int> evaluated;
   for (const auto& row : rows) evaluated.insert(row.by_rank.front().last.step);
@@ -156,7 +168,7 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
       judgement.remarks.push_back(std::move(finding));
     }
   }
-  for (auto remark : {evaluation_not_reduced(run, rows), left_out(rows)})
+  for (auto remark : {evaluation_not_reduced(run, rows), left_out(rows, all)})
     if (remark) judgement.remarks.push_back(std::move(*remark));
   if (rows.empty() && judgement.remarks.empty())
     return {.why_not = "no pass without a backward was split over the ranks"};

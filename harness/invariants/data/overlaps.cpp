@@ -50,6 +50,13 @@ bool splits_own_orders(const PassRow& row, int64_t length, int64_t share) {
   });
 }
 
+// How many samples a rank drew before its last batch, which may be one that all ranks get as many
+// by.
+size_t before_the_last_batch(const Pass& pass) {
+  const auto& ends = pass.batch_ends;
+  return ends.size() > 1 ? ends[ends.size() - 2] : pass.indices.size();
+}
+
 }  // namespace
 
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows) {
@@ -65,10 +72,13 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;
+    int64_t drawn = 0;
+    for (const auto& pass : row.by_rank) drawn += static_cast<int64_t>(pass.indices.size());
     for (size_t rank = 0; rank < row.by_rank.size() && is_distinct; ++rank) {
       const auto& pass = row.by_rank[rank];
       is_distinct = have_one_dataset(first, pass);
-      const auto count = std::min<size_t>(pass.indices.size(), static_cast<size_t>(share));
+      const auto own = drawn > length ? before_the_last_batch(pass) : pass.indices.size();
+      const auto count = std::min<size_t>(own, static_cast<size_t>(share));
       for (size_t at = 0; at < count && is_distinct; ++at) {
         const auto [found, is_new] = holders.try_emplace(pass.indices[at], rank);
         if (!is_new && found->second == rank) is_distinct = false;  // it draws with repeats
