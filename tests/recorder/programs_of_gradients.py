@@ -65,6 +65,30 @@ def reduced_later(rank):
 
 
 @program
+def queued_callbacks(rank):
+    """What a program queues in the engine of backwards runs once, and an exception in it ends the backward."""
+    net = network()
+    optimizer, engine = sgd(net), torch.autograd.Variable._execution_engine
+
+    def average():
+        for p in net.parameters():
+            dist.all_reduce(p.grad)
+            p.grad /= 2
+        say(type(engine).__mro__[-2].__name__, isinstance(engine, torch._C._ImperativeEngine))
+        if fails:
+            raise ValueError("not this one")
+    next(net.parameters()).register_hook(lambda _: engine.queue_callback(average))
+    for fails in (False, False, True):
+        optimizer.zero_grad()
+        try:
+            net(torch.randn(8, 4)).square().mean().backward()
+        except ValueError as error:
+            say(error)
+        optimizer.step()
+    say(net)
+
+
+@program
 def complex_by_hand(rank):
     """A warning would be an exception."""
     warnings.simplefilter("error")

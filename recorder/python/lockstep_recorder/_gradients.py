@@ -59,6 +59,27 @@ def observing(original):
     return function
 
 
+def queued(callback):
+    """A callback of the program, before which gradients are sampled: it runs when a backward has computed them, and may average them."""
+    @functools.wraps(callback)
+    def own():
+        if is_compiling() or not _state.recorder.is_on():
+            return callback()
+        begun = quietly("a callback of a backward", _state.recorder.gradients.before_callback)
+        result = callback()
+        quietly("a callback of a backward", _state.recorder.gradients.after_callback, begun)
+        return result
+    return own
+
+
+class Engine(type(torch.autograd.Variable._execution_engine)):
+    """In the place of PyTorch's engine of backwards: what the program queues in it is known."""
+
+    def queue_callback(self, callback):
+        is_own = not is_compiling() and _state.recorder.is_on() and not (getattr(callback, "__module__", None) or "").startswith("torch.")
+        return super().queue_callback(queued(callback) if is_own and callable(callback) else callback)
+
+
 class Gradients:
     """Samples of gradients as each rank computed them and as updates take them."""
 
@@ -69,6 +90,8 @@ class Gradients:
         # By id of a parameter: a sample of its gradient before a hook that issued a collective, in this backward; empty where an
         # update within the hook took it. And what hooks that run now began with.
         self.hooked, self.hooking = {}, {}
+        self.called = {}  # Samples of gradients before a callback of the program that issued a collective, in this backward, by what has them.
+        self.begun = 0, 0, 0  # As the last backward began: what the program had sent, and the elements of it in reductions.
         self.scaled, self.scale, self.is_scaled = [], 1.0, False  # Losses that a GradScaler multiplied, and whether the last backward's was.
         self.unscaled, self.unwaited = set(), []  # ids of parameters; reductions as [their tensors, whether the program waited for them].
 
@@ -98,8 +121,35 @@ class Gradients:
         """Gradients of a backward that tensor hooks of the program got before they sent them. `places`: (name, parameter)."""
         tensors = {name: self.hooked[id(p)] for name, p in places if self.hooked.get(id(p))}
         if tensors:
-            self.own[of] = *self.sent(), set(tensors)
-            self.record.fact("own gradients", of=of, tensors=tensors, hooked=True)
+            self.tell_hooked(of, tensors)
+
+    def tell_hooked(self, of, tensors):
+        self.own[of] = *self.begun[:2], set(tensors)
+        self.record.fact("own gradients", of=of, tensors=tensors, hooked=True)
+
+    def before_callback(self):
+        """Returns how many collectives the program has issued, and samples of the gradients that it may average now."""
+        training = self.record.training
+        if self.record.step >= STEPS_MOST or self.called:
+            return None
+        owners = training.owners()
+        named = {training.names.of(each): training.strangers(each, owners) for each in training.names.live()}
+        named.update((model.name, model.parameters()) for model in training.live_models() if model.wrapped_by == "watched")
+        return self.record.collectives.count, {of: sample_of_each((name, p.grad if p.is_leaf else None) for name, p in each)
+                                               for of, each in named.items()}
+
+    def after_callback(self, begun):
+        if begun is not None and self.record.collectives.count > begun[0]:
+            self.called = begun[1]
+
+    def leave_behind(self, of, named):
+        """Gradients as a backward leaves them. The program may have averaged them within it: in a callback, or in hooks of nodes, of which
+        nothing is known but that it reduced about as much."""
+        size = sum(t.numel() for _, t in named if t is not None)
+        if self.called.get(of):
+            self.tell_hooked(of, self.called[of])
+        elif not 0 < size <= 2 * (self.record.by_hand.summed - self.begun[2]):
+            self.leave(of, named)
 
     def leave(self, of, named):
         """Gradients of a backward that nothing has averaged yet."""
@@ -155,6 +205,7 @@ class Gradients:
         self.own.clear()  # It adds to them, within no_sync say.
         self.hooked.clear()
         self.hooking.clear()  # A hook may have raised.
+        self.called, self.begun = {}, (*self.sent(), self.record.by_hand.summed)
         known = [each for each in (reference() for reference in self.scaled) if each is not None]
         self.is_scaled = any(loss is each for loss in losses for each in known)
         self.record.by_hand.begin_backward(losses)

@@ -11,7 +11,7 @@ import torch
 
 from . import _state, _workers
 from ._collectives import COLLECTIVES
-from ._gradients import observed, observing
+from ._gradients import Engine, observed, observing, queued
 from ._hooks import hooked, is_compiling, put, quietly
 
 
@@ -94,7 +94,7 @@ LOOKS = "get_future", "is_completed", "is_success", "synchronize", "result"  # O
 
 
 # Dynamo compiles none of these, only what they call for the program.
-CODES = [code for each in (hooked, forward_in, moving, observed, observing) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
+CODES = [code for each in (hooked, forward_in, moving, observed, observing, queued) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
 CODES += [each.__code__ for each in (quietly, before_step, after_step, Forward.__init__, Forward.__enter__, Forward.__exit__)]
 
 
@@ -128,6 +128,7 @@ def install():
     for name in ("register_hook", "register_post_accumulate_grad_hook"):
         if hasattr(torch.Tensor, name):
             setattr(torch.Tensor, name, observing(getattr(torch.Tensor, name)))
+    torch.autograd.Variable._execution_engine = Engine()
     put(torch.optim.swa_utils.AveragedModel, "update_parameters", training("average"), "an average of weights")
     put(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", part("schedules", "step"), "a scheduler's metric")
     put(torch.nn.Module, "__setstate__", training("restore"), "a copy of a module")

@@ -258,7 +258,7 @@ class Passes:
                          forwards=model.forwards, **about)
         if is_local or kind != "synchronised":
             if not any(id(p) in self.record.gradients.hooked for _, p in model.parameters()):
-                self.record.gradients.leave(model.name, gradients)
+                self.record.gradients.leave_behind(model.name, gradients)
         else:
             self.record.gradients.average(model.name, gradients)  # By a communication hook.
         if not is_local:

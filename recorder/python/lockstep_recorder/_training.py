@@ -153,7 +153,7 @@ class Training(Passes):
             if strangers and any(id(p) in self.record.gradients.hooked for _, p in strangers):
                 self.record.gradients.leave_hooked(self.names.of(optimizer), strangers)
             elif strangers and not self.has_taken(optimizer, gradients_of(strangers)):
-                self.record.gradients.leave(self.names.of(optimizer), gradients_of(strangers))
+                self.record.gradients.leave_behind(self.names.of(optimizer), gradients_of(strangers))
 
     def has_taken(self, optimizer, gradients):
         """Whether these are the gradients of its last update: a backward of something else came since then."""

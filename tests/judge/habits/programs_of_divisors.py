@@ -92,6 +92,42 @@ def average_by_hand(rank, name):
         optimizer.step()
 
 
+def average_in_callbacks(rank, name):
+    """A backward averages as it ends, in what hooks queue in the engine, or as it goes, in hooks of nodes."""
+    model, is_due = layers(), False
+    optimizer, world = sgd(model), dist.get_world_size()
+    parameters = list(model.parameters())
+
+    def average():
+        nonlocal is_due
+        if is_due:
+            is_due = False
+            flat = torch.cat([p.grad.reshape(-1) for p in parameters])
+            dist.all_reduce(flat)
+            flat /= 1 if "sum" in name else world
+            for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+                p.grad.copy_(part.view_as(p))
+
+    def average_one(p):
+        dist.all_reduce(p.grad)
+        p.grad /= world
+    nodes = [p.expand_as(p).grad_fn.next_functions[0][0] for p in parameters]
+    for p, node in zip(parameters, nodes):
+        if "node" in name:
+            node.register_hook(lambda *_, p=p: average_one(p))
+        else:
+            p.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(average))
+    for x, y in batches():
+        if "one_batch" in name:
+            dist.broadcast(x, 0)
+            dist.broadcast(y, 0)
+        is_due = True
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 100.0)
+        optimizer.step()
+
+
 def schedule(rank, name):
     ddp = DistributedDataParallel(layers())
     optimizer = sgd(ddp)
@@ -109,6 +145,7 @@ PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_mu
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
             take_half: ("halves",),
             average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"),
+            average_in_callbacks: ("callbacks_that_average", "callbacks_that_sum", "callbacks_on_one_batch", "nodes_that_average"),
             schedule: ("plateau_of_all", "plateau_of_own", "numpy_plateau_of_all", "numpy_plateau_of_own")}
 
 
