@@ -144,6 +144,25 @@ bool took_the_same(const RecordedRun& run, int step) {
   });
 }
 
+// True if all ranks hold the same parameters behind an update in which they sent each other
+// tensors: each may have updated a part, for which it alone keeps the state.
+bool sent_within_the_update(const RecordedRun& run, int step) {
+  bool any_row = false;
+  for (const auto& row : rows_of(run, "parameters"))
+    if (row.at.step == step && row.at.phase == "update") {
+      if (!row.is_whole() || difference_in(row, "")) return false;
+      any_row = true;
+    }
+  return any_row && std::ranges::all_of(run.ranks, [&](const Rank& rank) {
+           return std::ranges::any_of(rank.history.events, [&](const Event& event) {
+             const auto* is = std::get_if<Collective>(&event.what);
+             return is && event.at.step == step && event.at.phase == "update" && is->elements > 1 &&
+                    !is->op.starts_with("ddp_") &&
+                    (is->op == "broadcast" || is->op.find("gather") != std::string::npos);
+           });
+         });
+}
+
 // True if the program sent tensors of so many elements in a step or later.
 bool sent_later(const RecordedRun& run, int step, int64_t elements) {
   for (const auto& rank : run.ranks)
@@ -214,6 +233,14 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
   if (!averaged_between_updates(run).empty())
     return not_covered("the ranks update on their own between averages of parameters");
   if (const auto* why = not_data_parallel(run)) return not_covered(why);
+  if (sent_within_the_update(run, judgement.at->step)) {
+    auto remark = std::move(judgement.findings.front());
+    remark.pattern = "state_of_own_part";
+    remark.diagnosis +=
+        ", and the parameters are the same behind that update, in which the ranks sent tensors: "
+        "each keeps the state of the part that it updates for all, or one sends all";
+    return {.compared = judgement.compared, .remarks = {std::move(remark)}};
+  }
   const bool has_one_setting = hyper_parameters_are_the_same(run).findings.empty();
   if (has_one_setting && took_the_same(run, judgement.at->step))
     judgement.at->phase = "forward";  // It was another one before the update.

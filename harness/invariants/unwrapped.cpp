@@ -161,6 +161,16 @@ bool computes_gradients_alone(const RecordedRun& run) {
          }) <= 1;
 }
 
+// True if a rank has made a whole update with this optimizer, which may average within its step.
+bool has_updated(const RecordedRun& run, const std::string& optimizer) {
+  return std::ranges::any_of(run.ranks, [&](const Rank& rank) {
+    return std::ranges::any_of(rank.records, [&](const Record& record) {
+      const auto* fact = optimizer_in(record);
+      return fact && fact->name == optimizer;
+    });
+  });
+}
+
 }  // namespace
 
 int64_t elements_averaged(const Rank& rank, std::string_view phase) {
@@ -248,6 +258,7 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
     const bool is_seen =
         2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
     if (is.gradients == 0 || is_seen || averaged_later.contains(of)) continue;
+    if (is_optimizer(of) && !has_updated(run, of)) continue;
     if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
     return Finding{
         "", "nobody_averaged", of,

@@ -164,15 +164,22 @@ std::optional<Finding> repeated_by_workers(const PassRow& row) {
 }
 
 bool divides_batches(const RecordedRun& run) {
-  std::vector<std::vector<std::string>> parts(run.ranks.size());  // of each rank's forwards
+  // What forwards of each model get, by rank.
+  std::map<std::string, std::vector<std::vector<std::string>>> parts;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = fact_in(record, "part"))
-        parts[rank].push_back(fact->text("model") + " " + fact->text("print"));
-  const auto has_none = [](const auto& of_rank) { return of_rank.empty(); };
-  return std::none_of(parts.begin(), parts.end(), has_none) &&
-         std::any_of(parts.begin(), parts.end(),
-                     [&](const auto& of_rank) { return of_rank != parts.front(); });
+      if (const auto* fact = fact_in(record, "part")) {
+        auto& of_model = parts[fact->text("model")];
+        of_model.resize(run.ranks.size());
+        of_model[rank].push_back(fact->text("print"));
+      }
+  // A model that gets the same on all ranks gets no parts: another one may have crops of its own.
+  return !parts.empty() && std::ranges::all_of(parts, [](const auto& model) {
+    const auto& by_rank = model.second;
+    return std::ranges::none_of(by_rank, &std::vector<std::string>::empty) &&
+           std::ranges::any_of(by_rank,
+                               [&](const auto& of_rank) { return of_rank != by_rank.front(); });
+  });
 }
 
 SameLosses same_losses(const RecordedRun& run) {

@@ -86,6 +86,39 @@ def divide_updates(rank, name):
             dist.broadcast(p.data, 1 - owner if "by_another" in name and number == 1 else owner)
 
 
+class Sliced(torch.optim.Optimizer):
+    """Its step sums gradients, updates this rank's rows with momentum of their own, and gathers what all ranks have updated."""
+
+    def __init__(self, parameters, name):
+        super().__init__(parameters, {"lr": 0.1})
+        self.name = name
+
+    @torch.no_grad()
+    def step(self):
+        world, rank = dist.get_world_size(), dist.get_rank()
+        for p in self.param_groups[0]["params"]:
+            own, size = torch.empty_like(p[:len(p) // world]), len(p) // world
+            if self.name == "sliced_and_thrown":
+                raise ValueError("before it averaged")
+            dist.all_reduce(p.grad)
+            momentum = self.state[p].setdefault("momentum", torch.zeros_like(own))
+            momentum.mul_(0.9).add_(p.grad[rank * size:(rank + 1) * size] / world)
+            own.copy_(p[rank * size:(rank + 1) * size] - self.param_groups[0]["lr"] * momentum)
+            parts = [torch.empty_like(own) for _ in range(world)]
+            dist.all_gather(parts, own)
+            if self.name == "slices_that_are_kept":
+                parts[1 - rank] = p[(1 - rank) * size:(2 - rank) * size].clone()
+            p.copy_(torch.cat(parts))
+
+
+def keep_own_slices(rank, name):
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, WIDTH, bias=False))
+    optimizer = Sliced(model.parameters(), name)
+    for x, y in batches():
+        dist.all_reduce(x.sum())
+        update(model, optimizer, x, y)
+
+
 def take_the_first_gradients(rank, name):
     model = layers()
     optimizer = sgd(model)
@@ -131,6 +164,7 @@ PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_
                              "wrapped_parts_by_another", "watched_parts_at_a_bound", "parts_of_own_gradients",
                              "watched_parts_of_own_gradients"),
             take_turns_at_sending: ("turns", "all_send"),
+            keep_own_slices: ("sliced_states", "slices_that_are_kept", "sliced_and_thrown"),
             take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
             draw_subsets: ("subsets_of_one_order", "subsets_of_own_orders"), learn_from_a_target: ("target", "target_of_other_steps")}
 

@@ -38,6 +38,17 @@ def slice_batches(rank, name):
         update(ddp, optimizer, x, y)
 
 
+def crop_batches(rank, name):
+    """Every rank loads the same batches, of which a second model gets crops that each rank draws."""
+    first, second = DistributedDataParallel(nn.Linear(WIDTH - 1, CLASSES)), DistributedDataParallel(nn.Linear(WIDTH // 2, CLASSES))
+    optimizer, draw = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1), random.Random(rank)
+    for x, y in batches(DataLoader(rows(), BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))):
+        begin = draw.randrange(WIDTH // 2)
+        optimizer.zero_grad()
+        cross_entropy(first(x[:, 1:]) + second(x[:, begin:begin + WIDTH // 2]), y).backward()
+        optimizer.step()
+
+
 def drop_at_rates(rank, name):
     torch.manual_seed(rank)
     ddp = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(0.1 * (1 + rank) if name == "rate_of_a_rank" else 0.1),
@@ -254,6 +265,7 @@ def ignore_a_backbone(rank, name):
 PROGRAMS = {ignore_a_backbone: ("ignored_alike", "ignored_of_own"), cut_columns: ("strides", "strides_of_own_orders"),
             draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
             average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
+            crop_batches: ("crops_of_the_same",),
             slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
             attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"), look_at_a_gradient: ("ended_by_a_hook",),

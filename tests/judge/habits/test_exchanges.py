@@ -17,6 +17,7 @@ CUSTOMS = {
     "watched_parts": ("parameters.are_the_same", "equal_before_the_forward"),
     "watched_parts_at_a_bound": ("parameters.are_the_same", "equal_before_the_forward"),
     "wrapped_parts": ("parameters.are_the_same", "equal_before_the_forward"),
+    "sliced_states": ("optimizer.has_one_state", "state_of_own_part"),
     "target_of_other_steps": ("parameters.are_the_same", "loaded_at_other_steps"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -30,6 +31,8 @@ MISTAKES = {
     "watched_parts_of_own_gradients": ("forward.runs_through_the_wrapper", "nobody_averaged"),
     "turns": ("forward.runs_through_the_wrapper", "nobody_averaged"),
     "all_send": ("forward.runs_through_the_wrapper", "nobody_averaged"),
+    "slices_that_are_kept": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "sliced_and_thrown": ("run.is_recorded_whole", "threw", "before it averaged"),
     "gradients_of_rank_0": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
     "subsets_of_own_orders": ("data.is_partitioned", "overlapping_draws", "its SubsetRandomSampler does not know the ranks"),
 }
@@ -53,6 +56,9 @@ class Exchanges(Programs, RecordedCase):
                 result, results = self.judge(name + "-2", statuses=(77,))
                 self.assertIn(says, result.stdout)
                 self.assertEqual([each for each, is_ in results.items() if is_["result"] == "fail"], [], result.stdout)
+
+    def test_a_rank_that_threw_in_its_first_step_may_have_averaged_there(self):
+        self.assertNotIn("nothing else averaged", self.judge("sliced_and_thrown-2", statuses=(1,))[0].stdout)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ CUSTOMS = {
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
 MISTAKES = {
     "sliced_alike": ("data.is_partitioned", "same_batches"),
+    "crops_of_the_same": ("data.is_partitioned", "same_batches"),
     "handed_whole": ("data.is_partitioned", "same_batches"),
     "rate_of_a_rank": ("forward.runs_through_the_wrapper", "other_layers", "of type Dropout(p=0.1, inplace=False): rank 0 has 1, rank 1 has none"),
     "uneven_parts": ("run.has_one_length", "stopped_early"),
