@@ -1,6 +1,8 @@
 #include "harness/invariants/averages/divided_again.h"
 
 #include "harness/base/text.h"
+#include "harness/invariants/averages/averaged.h"
+#include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
 #include "harness/invariants/rows.h"
 #include "harness/invariants/taken_gradients.h"
@@ -72,14 +74,29 @@ std::set<int> plain_steps(const RecordedRun& run, const std::set<std::string>& h
   return steps;
 }
 
-// How much the terms of each rank weigh in its loss, by step; NaN where a loss has another part
-// than a sum of a known number of terms, or more than one.
+// The steps that took the plain average of gradients, which the program made by hand, and no other.
+std::set<int> steps_averaged_by_hand(const RecordedRun& run) {
+  std::set<int> steps, others;
+  const AveragesOfRun averages(run);
+  for (const auto& ranks : averages.all()) {
+    const auto& is = *ranks.front();
+    const bool is_plain =
+        is_optimizer(is.of) && is.at.phase == "update" && is_times_the_average(ranks, 1);
+    (is_plain ? steps : others).insert(is.at.step);
+  }
+  for (const int step : others) steps.erase(step);
+  return steps;
+}
+
+// How much the terms of each rank weigh in its losses, by step; NaN where a loss has another part
+// than a sum of a known number of terms, or more than one in a backward.
 std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
   std::map<int, std::vector<double>> weights;
   for (size_t number = 0; number < run.ranks.size(); ++number) {
     bool has_part = false;
     for (const auto& record : run.ranks[number].records) {
-      if (fact_in(record, "backward")) has_part = false;
+      if (fact_in(record, "backward") || fact_in(record, "own gradients") || optimizer_in(record))
+        has_part = false;
       const auto* fact = fact_in(record, "terms");
       if (!fact) continue;
       const auto summed = fact->whole("summed");
@@ -98,7 +115,8 @@ std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
 // Half a mean on each of two ranks does so too: some rank must have more terms than another.
 std::optional<Moment> divided_in_the_loss(const RecordedRun& run,
                                           const std::set<std::string>& hooked) {
-  const auto plain = plain_steps(run, hooked);
+  auto plain = plain_steps(run, hooked);
+  plain.merge(steps_averaged_by_hand(run));
   std::vector<int> steps;
   bool any_more = false;
   for (const auto& [step, by_rank] : weights_of_sums(run)) {
@@ -134,8 +152,8 @@ std::optional<Found> divided_again(const RecordedRun& run) {
   if (const auto at = divided_in_the_loss(run, hooked))
     return divided_twice(
         *at,
-        "each rank divides the sum in its loss by the number of terms of all ranks, and "
-        "DistributedDataParallel divides by the number of ranks once more: every value "
+        "each rank divides the sum in its loss by the number of terms of all ranks, and the "
+        "average of the gradients divides by the number of ranks once more: every value "
         "is that of one process divided by the number of ranks",
         "a loss over the terms of all ranks that is not multiplied by the number of "
         "ranks: multiply it");

@@ -37,7 +37,8 @@ std::vector<Sum> sums_of(const AveragedByRank& ranks) {
   return sums;
 }
 
-// True if what all ranks took is `factor` times the average of what they had, in every such value.
+}  // namespace
+
 bool is_times_the_average(const AveragedByRank& ranks, double factor) {
   constexpr double kPart = 0.05;  // half precision rounds too
   const auto sums = sums_of(ranks);
@@ -46,6 +47,8 @@ bool is_times_the_average(const AveragedByRank& ranks, double factor) {
            return std::abs(sum.taken - wanted) <= kPart * std::abs(wanted);
          });
 }
+
+namespace {
 
 // True if ranks exchange activations in a step: parts of one model, whose gradients want a sum.
 bool exchanges_activations(const RecordedRun& run, int step) {

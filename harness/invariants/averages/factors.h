@@ -2,6 +2,7 @@
 // by it once more.
 #pragma once
 
+#include "harness/invariants/averages/averaged.h"
 #include "harness/invariants/invariants.h"
 
 namespace lockstep::recorded {
@@ -10,5 +11,9 @@ namespace lockstep::recorded {
 // program does not weigh its losses to make up for the factor; a remark where that is not known.
 // Counts the averages that it compared.
 void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared);
+
+// True if what all ranks took is `factor` times the average of what they had, in every value whose
+// sum over the ranks is not near zero; false where too few are.
+bool is_times_the_average(const AveragedByRank& ranks, double factor);
 
 }  // namespace lockstep::recorded

@@ -55,6 +55,24 @@ def sum_over_all(rank, name):
         optimizer.step()
 
 
+def sum_over_batches_of_all(rank, name):
+    """Two batches make one update, and the program averages gradients itself, or adds them up."""
+    model = layers()
+    optimizer, world = sgd(model), dist.get_world_size()
+    listed = [(x, torch.where(torch.arange(len(y)) < 1 + (rank + number // 2) % 2, IGNORED, y)) for number, (x, y) in enumerate(batches())]
+    for pair in zip(listed[::2], listed[1::2]):
+        of_all = sum((y != IGNORED).sum() for _, y in pair)
+        if "of_own" not in name:
+            dist.all_reduce(of_all)
+        optimizer.zero_grad()
+        for x, y in pair:
+            (cross_entropy(model(x), y, reduction="sum") / of_all).backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+            p.grad /= 1 if "added_up" in name else world
+        optimizer.step()
+
+
 def take_half(rank, name):
     """Halves of a mean, which weigh one on two ranks together."""
     ddp = DistributedDataParallel(layers())
@@ -143,6 +161,7 @@ def schedule(rank, name):
 
 PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
+            sum_over_batches_of_all: ("batches_of_all", "batches_of_all_added_up", "batches_of_own"),
             take_half: ("halves",),
             average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"),
             average_in_callbacks: ("callbacks_that_average", "callbacks_that_sum", "callbacks_on_one_batch", "nodes_that_average"),

@@ -13,7 +13,7 @@ from recorded_case import RecordedCase, main
 
 CLEAN = ("divided_accumulated", "divided_multiplied", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums", "divided_by_ranks",
          "plateau_of_all", "numpy_plateau_of_all", "halves", "summed_over_batches", "scaled_on_purpose",
-         "callbacks_that_average", "nodes_that_average")
+         "batches_of_all_added_up", "batches_of_own", "callbacks_that_average", "nodes_that_average")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {"numpy_plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
            "plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
@@ -22,6 +22,7 @@ CUSTOMS = {"numpy_plateau_of_own": ("optimizer.has_one_setting", "own_metric"),
 MISTAKES = {
     "divided_again": ("gradients.are_averages", "divided_twice", "a division by hand behind the backward"),
     "labels_of_all": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
+    "batches_of_all": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "divided_by_three": ("gradients.are_averages", "another_divisor", "divided by 3, and there are 2 ranks"),
     "callbacks_that_sum": ("gradients.are_averages", "sum_not_average"),
     "callbacks_on_one_batch": ("gradients.are_averages", "same_data"),
