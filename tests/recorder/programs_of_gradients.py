@@ -66,7 +66,7 @@ def reduced_later(rank):
 
 @program
 def queued_callbacks(rank):
-    """What a program queues in the engine of backwards runs once, and an exception in it ends the backward."""
+    """A callback that a program queues in the engine of backwards runs once, and an exception in it ends the backward."""
     net = network()
     optimizer, engine = sgd(net), torch.autograd.Variable._execution_engine
 

@@ -164,11 +164,12 @@ std::optional<Finding> repeated_by_workers(const PassRow& row) {
 }
 
 bool divides_batches(const RecordedRun& run) {
-  // What forwards of each model get, by rank.
+  // Inputs of forwards of each model, by rank.
   std::map<std::string, std::vector<std::vector<std::string>>> parts;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
       if (const auto* fact = fact_in(record, "part")) {
+        if (fact->truth("whole")) return false;  // It trains on the same data as other ranks.
         auto& of_model = parts[fact->text("model")];
         of_model.resize(run.ranks.size());
         of_model[rank].push_back(fact->text("print"));

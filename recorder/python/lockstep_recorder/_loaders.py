@@ -190,9 +190,12 @@ class Loaders:
 
     def take_part(self, model, inputs):
         tensors = leaves_of(inputs) if model.shares < PARTS_MOST else []
-        if any(is_share(t.shape, whole) for t in tensors for whole in self.shapes):
+        largest = max(tensors, key=torch.Tensor.numel, default=None)
+        is_whole = largest is not None and self.rows and largest.dim() and largest.shape[0] == self.rows \
+            and largest.numel() == max(map(math.prod, self.shapes), default=0)
+        if is_whole or any(is_share(t.shape, whole) for t in tensors for whole in self.shapes):
             model.shares += 1
-            self.record.fact("part", model=model.name, print=print_of(tensors))
+            self.record.fact("part", model=model.name, print=print_of(tensors), **{"whole": True} if is_whole else {})
 
     def observe(self, name, indices):
         if indices is not None:

@@ -40,12 +40,13 @@ def slice_batches(rank, name):
 
 def crop_batches(rank, name):
     """Every rank loads the same batches, of which a second model gets crops that each rank draws."""
-    first, second = DistributedDataParallel(nn.Linear(WIDTH - 1, CLASSES)), DistributedDataParallel(nn.Linear(WIDTH // 2, CLASSES))
+    width = WIDTH - (name == "crops_of_the_same")
+    first, second = DistributedDataParallel(nn.Linear(width, CLASSES)), DistributedDataParallel(nn.Linear(WIDTH // 2, CLASSES))
     optimizer, draw = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1), random.Random(rank)
     for x, y in batches(DataLoader(rows(), BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))):
         begin = draw.randrange(WIDTH // 2)
         optimizer.zero_grad()
-        cross_entropy(first(x[:, 1:]) + second(x[:, begin:begin + WIDTH // 2]), y).backward()
+        cross_entropy(first(x[:, WIDTH - width:]) + second(x[:, begin:begin + WIDTH // 2]), y).backward()
         optimizer.step()
 
 
@@ -265,7 +266,7 @@ def ignore_a_backbone(rank, name):
 PROGRAMS = {ignore_a_backbone: ("ignored_alike", "ignored_of_own"), cut_columns: ("strides", "strides_of_own_orders"),
             draw_texts: ("parts_of_texts", "parts_of_own_texts", "texts", "own_texts"),
             average_in_data: ("averaged_in_data", "teacher_of_a_rank_in_data", "frozen_of_a_rank_in_data"),
-            crop_batches: ("crops_of_the_same",),
+            crop_batches: ("crops_of_the_same", "crops_beside_the_whole"),
             slice_batches: ("sliced", "scattered", "sliced_alike", "handed_whole"), drop_at_rates: ("rates_alike", "rate_of_a_rank"),
             weigh_classes: ("classes_alike", "classes_of_own"), read_parts: ("even_parts", "uneven_parts"),
             attend: ("masked_by_infinity",), update_in_hooks: ("updated_in_hooks", "updated_in_hooks_by_sums"), look_at_a_gradient: ("ended_by_a_hook",),

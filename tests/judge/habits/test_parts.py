@@ -26,6 +26,7 @@ CUSTOMS = {
 MISTAKES = {
     "sliced_alike": ("data.is_partitioned", "same_batches"),
     "crops_of_the_same": ("data.is_partitioned", "same_batches"),
+    "crops_beside_the_whole": ("data.is_partitioned", "same_batches"),
     "handed_whole": ("data.is_partitioned", "same_batches"),
     "rate_of_a_rank": ("forward.runs_through_the_wrapper", "other_layers", "of type Dropout(p=0.1, inplace=False): rank 0 has 1, rank 1 has none"),
     "uneven_parts": ("run.has_one_length", "stopped_early"),
