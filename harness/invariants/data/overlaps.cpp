@@ -68,7 +68,9 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
       for (const auto& pass : row.by_rank)
         for (const int64_t index : pass.indices) length = std::max(length, index + 1);
     const auto share = length / static_cast<int64_t>(row.by_rank.size());
-    if (row.is_sharded() || !row.all(&Pass::trains) || share <= 0) continue;
+    // A batch sampler that knows the ranks may pad each bucket of lengths.
+    const bool is_known = row.is_sharded() || first.is->truth("batches_split");
+    if (is_known || !row.all(&Pass::trains) || share <= 0) continue;
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;

@@ -116,7 +116,8 @@ class Loaders:
                    field(batches, "drop_last"), workers=field(loader, "num_workers"),
                    iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset),
                    dataset_epoch=field(field(loader, "dataset"), "epoch"), dataset_shuffles=field(field(loader, "dataset"), "shuffle"),
-                   order_epoch=field(order, "epoch"), order_shuffles=field(order, "shuffle"))
+                   order_epoch=field(order, "epoch"), order_shuffles=field(order, "shuffle"),
+                   **({"batches_split": True} if type(field(batches, "num_replicas")) is int else {}))
         self.record.training.buffers.record_own()
 
     def make_iterator(self, iterator, loader, /, *args, **kwargs):

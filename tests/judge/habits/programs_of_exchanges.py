@@ -19,7 +19,7 @@ from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Subset, SubsetRandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, Subset, SubsetRandomSampler
 
 import lockstep_recorder
 from forked_ranks import record_programs
@@ -146,6 +146,29 @@ def draw_subsets(rank, name):
             update(ddp, optimizer, x, y)
 
 
+class Buckets(DistributedSampler):
+    """Deals batches of buckets of samples, each of which it pads, as samplers by length do."""
+
+    def __iter__(self):
+        begin = 0
+        for size in (17, 17, 47, 47):
+            bucket = list(range(begin, begin + size))
+            bucket += bucket[:-size % (BATCH * self.num_replicas)]
+            own, begin = bucket[self.rank::self.num_replicas], begin + size
+            yield from (own[at:at + BATCH] for at in range(0, len(own), BATCH))
+
+    def __len__(self):
+        return 18
+
+
+def draw_buckets(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    sampler = Buckets(rows(128), rank=0 if name == "buckets_of_rank_0" else rank, shuffle=False)
+    for x, y in DataLoader(rows(128), batch_sampler=sampler):
+        update(ddp, optimizer, x, y)
+
+
 def learn_from_a_target(rank, name):
     """It takes the model's weights now and then."""
     net = layers()
@@ -166,6 +189,7 @@ PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_
             take_turns_at_sending: ("turns", "all_send"),
             keep_own_slices: ("sliced_states", "slices_that_are_kept", "sliced_and_thrown"),
             take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
+            draw_buckets: ("buckets", "buckets_of_rank_0"),
             draw_subsets: ("subsets_of_one_order", "subsets_of_own_orders"), learn_from_a_target: ("target", "target_of_other_steps")}
 
 if __name__ == "__main__":
