@@ -184,7 +184,7 @@ std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
       if (const auto size = static_cast<int64_t>(count_of(tensor.shape));
           size > 1 && (least == 0 || size < least))
         least = size;
-    if (least == 0 || sent_later(run, row.at.step, least)) continue;
+    if (sent_later(run, row.at.step, least)) continue;
     finding->pattern = "statistics_of_own_part";
     finding->details.push_back(
         "each rank took the statistics of its own part of the data: evaluate and save one rank's, "

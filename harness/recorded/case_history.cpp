@@ -36,7 +36,6 @@ void check_observation(const Frame& frame, const std::string& where) {
     if (found == frame.header.end()) refuse(where, "no '" + std::string(name) + "'");
     return *found;
   };
-  if (!frame.header.is_object()) refuse(where, "its header is no object");
   const auto& dtype = observation("dtype");
   const auto& shape = observation("shape");
   if (!dtype.is_string() || !shape.is_array()) return;  // which rank_history refuses

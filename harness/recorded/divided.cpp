@@ -152,7 +152,6 @@ std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& al
 bool shares_batches(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     const auto all = shards_of(rank);
-    if (all.empty()) continue;
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || !all.contains(fact->name)) continue;

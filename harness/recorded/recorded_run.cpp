@@ -114,19 +114,22 @@ class RankReader {
       rank_.perturbed = static_cast<int>(whole_in(begin.header, "perturbed", 0, 1 << 20, where));
   }
 
+  static int64_t list_number(const Json& header, const std::string& where) {
+    return whole_in(header, "list", 0, 1 << 20, where);
+  }
+
   void take_list(const Json& header, const std::string& where) {
     TensorList list{.of = line_in(header, "of", where, kOwnerBytesMost),
                     .role = line_in(header, "role", where, kOwnerBytesMost)};
     const auto found = header.find("tensors");
     if (found == header.end() || !found->is_array()) refuse(where, "no list 'tensors'");
     for (const auto& each : *found) list.tensors.push_back(entry_of(each, where));
-    const auto number = whole_in(header, "list", 0, 1 << 20, where);
-    lists_[number] = std::make_shared<const TensorList>(std::move(list));
+    lists_[list_number(header, where)] = std::make_shared<const TensorList>(std::move(list));
   }
 
   void take_digests(const Frame& frame, const std::string& where) {
     static_assert(std::endian::native == std::endian::little && sizeof(Digest) == 16);
-    const auto found = lists_.find(whole_in(frame.header, "list", 0, 1 << 20, where));
+    const auto found = lists_.find(list_number(frame.header, where));
     if (found == lists_.end()) refuse(where, "no record before it describes its tensors");
     const auto count = found->second->tensors.size();
     if (frame.payload.size() != count * sizeof(Digest))
@@ -141,7 +144,7 @@ class RankReader {
   void take_values(const Frame& frame, const std::string& where) {
     auto* digests =
         rank_.records.empty() ? nullptr : std::get_if<Digests>(&rank_.records.back().what);
-    const auto found = lists_.find(whole_in(frame.header, "list", 0, 1 << 20, where));
+    const auto found = lists_.find(list_number(frame.header, where));
     if (!digests || found == lists_.end() || digests->list != found->second)
       refuse(where, "no digests of its tensors before it");
     std::vector<TensorValue> elements;

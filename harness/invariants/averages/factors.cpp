@@ -190,7 +190,6 @@ void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared)
   add_sums(run, averages.all(), judgement);
   add_divided_twice(run, averages.all(), judgement);
   if (judgement.findings.empty()) add_another_divisor(run, averages.all(), judgement);
-  if (!judgement.findings.empty()) return;
   if (auto same = same_gradients(averages.all());
       same && !exchanges_activations(run, averages.all().front().front()->at.step)) {
     judgement.add(Found{std::move(*same), averages.all().front().front()->at});

@@ -229,7 +229,7 @@ SameLosses same_losses(const RecordedRun& run) {
     if (!first || comes_before(losses.at, first->at)) first = &losses;
   }
   // A loss that never changes says nothing of its batch.
-  if (!first || out.backwards < 2 || values.size() < 2) return out;
+  if (!first || values.size() < 2) return out;
   out.at = first->at;
   out.finding =
       Finding{"", "same_losses", "step " + std::to_string(first->at.step) + ", backward",
