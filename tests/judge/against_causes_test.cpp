@@ -1,5 +1,6 @@
 // Why ranks part from one process, and when a comparison says nothing.
 #include "harness/invariants/canaries/descent.h"
+#include "harness/recorded/divided.h"
 #include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
@@ -94,6 +95,10 @@ TEST(OneProcessBesideRanks, DistinguishedFromAnotherGlobalBatch) {
   EXPECT_EQ(reports::text_of(first_finding(run, one_process())), reports::text_of(finding));
   EXPECT_NE(reports::text_of(finding).find("the ranks train on 8 samples together and one process"),
             std::string::npos);
+  for (auto& rank : run.ranks)  // One of them has a sample.
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Drawn>(&record.what)) is->indices.resize(rank.number == 0 ? 1 : 0);
+  EXPECT_EQ(first_finding(run, one_process()).pattern, "other_global_batch");
 }
 
 TEST(OneProcessBesideRanks, DistinguishedFromGradientsOverTheBatchOfOneProcess) {
@@ -157,6 +162,19 @@ TEST(OneProcessBesideRanks, IsFollowedByWhatIsDividedOverTheRanks) {
   EXPECT_EQ(first_finding(wrong, one_process()).where, "step 1, backward, w[0]");
   run.ranks[0].records.front() = run.ranks[1].records.front();  // nobody holds the first element
   EXPECT_NE(values_follow_one_process(run, one_process()).why_not, "");
+}
+
+TEST(DividedTensors, AreNotPutTogetherWhereNoTensorHasAsManyElements) {
+  for (const int64_t rows : {int64_t{1}, int64_t{1} << 40}) {
+    const std::vector<int64_t> whole{rows, 1};
+    auto part = recorded("gradients", {1});
+    auto list = *part.list;
+    list.tensors[0].shape = part.elements[0].shape = {1, 1};
+    part.list = std::make_shared<const TensorList>(list);
+    list.tensors[0].shape = whole;
+    const auto is = whole_of({&part}, {{{"w", Shard{whole, {0, 0}}}}}, list);
+    EXPECT_EQ(is.has_value(), rows == 1);
+  }
 }
 
 }  // namespace

@@ -44,7 +44,6 @@ TEST(OneProcessBesideRanks, DistinguishedFromASumByItsFactor) {
 }
 
 TEST(OneProcessBesideRanks, DistinguishedFromARateThatWasScaledWithTheRanks) {
-  auto run = ranks_of(2);
   const auto one = one_process();
   const auto from = [](const RecordedRun& of, int n) {
     std::vector<float> found;
@@ -54,16 +53,21 @@ TEST(OneProcessBesideRanks, DistinguishedFromARateThatWasScaledWithTheRanks) {
         found = floats_in(is->elements[0]);
     return found;
   };
-  change(run, "parameters", 1, [&](Digests& is) {
-    const auto before = from(one.run, 0), after = from(one.run, 1);
-    std::vector<float> made;
-    for (size_t i = 0; i < after.size(); ++i)
-      made.push_back(before[i] + 2 * (after[i] - before[i]));
-    is.elements[0] = floats(made);
-  });
-  const auto finding = first_finding(run, one);
-  EXPECT_EQ(finding.pattern, "update_off_by_world");
-  EXPECT_EQ(finding.where, "step 0, update, w[0]");
+  for (const auto& [factor, pattern] : {std::pair{2.0F, "update_off_by_world"},
+                                        {0.5F, "update_off_by_world"},
+                                        {0.0F, "last_steps_value"}}) {
+    auto run = ranks_of(2);
+    change(run, "parameters", 1, [&, by = factor](Digests& is) {
+      const auto before = from(one.run, 0), after = from(one.run, 1);
+      std::vector<float> made;
+      for (size_t i = 0; i < after.size(); ++i)
+        made.push_back(before[i] + by * (after[i] - before[i]));
+      is.elements[0] = floats(made);
+    });
+    const auto finding = first_finding(run, one);
+    EXPECT_EQ(finding.pattern, pattern) << factor;
+    EXPECT_EQ(finding.where, "step 0, update, w[0]");
+  }
 }
 
 // Renames a list of one process to that of an optimizer without a wrapper.

@@ -89,17 +89,31 @@ TEST(Averages, MayBeSummedOnceMore) {
   EXPECT_EQ(plant(2, 1), "");    // the log's number was reduced, and gradients scaled on purpose
 }
 
+// Repeats in a step what averaged() recorded last.
+void average_again(RecordedRun& run, int step) {
+  for (auto& rank : run.ranks)
+    for (int added = 0; added < 2; ++added) {
+      auto record = rank.records[rank.records.size() - 2];
+      record.at.step = step;
+      rank.records.push_back(std::move(record));
+    }
+}
+
 // Clipping may hit the factor once.
 TEST(Averages, ThatAreDividedTwiceAreFoundOnceTwoOfThemAre) {
   auto run = averaged(0.25);
   EXPECT_EQ(first_pattern(gradients_are_averages(run).findings), "");
-  for (auto& rank : run.ranks)
-    for (int added = 0; added < 2; ++added) {
-      auto record = rank.records[rank.records.size() - 2];
-      record.at.step = 2;
-      rank.records.push_back(std::move(record));
-    }
+  average_again(run, 2);
   EXPECT_EQ(first_pattern(gradients_are_averages(run).findings), "divided_twice");
+}
+
+TEST(Averages, AreDividedByTheNumberOfRanks) {
+  for (const int divisor : {2, 3, 4}) {
+    auto run = averaged(1.0 / divisor, 3);
+    for (const int step : {2, 3}) average_again(run, step);
+    EXPECT_EQ(first_pattern(gradients_are_averages(run).findings),
+              divisor == 3 ? "" : "another_divisor");
+  }
 }
 
 TEST(Averages, OfUnlikeTermsAreRemarkedOnWhereTheyAreAHabit) {

@@ -80,6 +80,10 @@ TEST(AHistoryOfACase, IsRefusedWhereATensorHasOtherBytesThanItsShape) {
   auto unknown = bytes;
   unknown.replace(unknown.find("\"dtype\":\"int64\""), 15, "\"dtype\":\"int63\"");
   EXPECT_EQ(refusal(unknown), "f, record 2: no tensor is int63[2]");
+  auto list = bytes;
+  const auto begin = list.rfind('{', at), end = list.find('}', at);
+  list.replace(begin, end + 1 - begin, "[" + std::string(end - 1 - begin, ' ') + "]");
+  EXPECT_EQ(refusal(list), "f, record 2: no 'dtype'");
 }
 
 TEST(AHistoryOfACase, EndsWhereARankWasKilledOrLeftNoFile) {

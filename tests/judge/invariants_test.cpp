@@ -213,5 +213,29 @@ TEST(Invariants, NameTheRankWhoseLossWasFirstNotFinite) {
                   .text.starts_with("the loss of rank 1 was NaN or infinite in step 1"));
 }
 
+TEST(Invariants, NameTheUpdateAfterWhichTheProgramWroteWhatIsNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const int step : {0, 2}) {  // Before the first one there is none.
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      rank.records.push_back({{step, "forward"}, digests("parameters", {{9, nan}, {3, 1}})});
+    const auto finding = values_stay_finite(run).findings.at(0);
+    ASSERT_EQ(finding.details.size(), step == 0 ? 0u : 1u);
+    if (step > 0)
+      EXPECT_TRUE(std::get<Cause>(finding.details[0])
+                      .text.starts_with("no update did it, since step 1, update left finite"));
+  }
+}
+
+TEST(Invariants, RemarkOnAGatherWithoutAGradientInSeveralSteps) {
+  for (const int steps : {1, 2}) {
+    auto run = right_run();
+    for (int step = 0; step < steps; ++step)
+      run.ranks[0].records.push_back(
+          {{step, "forward"}, Fact{"call", {{"at", "a.py:1"}, {"cuts", true}}}});
+    EXPECT_EQ(collectives_have_one_order(run).remarks.size(), steps == 1 ? 0u : 1u);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::recorded

@@ -58,6 +58,8 @@ std::vector<std::string> failing(const RecordedRun& run) {
 
 TEST(Joins, OfUnevenRanksAreNoMistake) {
   EXPECT_EQ(failing(uneven_run()), std::vector<std::string>());
+  for (const auto& rank : with_joins_aligned(uneven_run())->ranks)
+    EXPECT_EQ(rank.history.events.back().at, (Moment{kSteps - 1, "backward"}));
 }
 
 // A divided optimizer updates on the rank that is out of inputs too: its steps are not shifted.

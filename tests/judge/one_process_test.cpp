@@ -86,6 +86,41 @@ TEST_F(FolderOfOneProcess, IsRefusedWithTheCureWhereSomethingIsMissing) {
   EXPECT_NE(refusal().find("perturbed-1: is a link; expected a folder"), std::string::npos);
 }
 
+// Sets the rates of a rank's updates; it makes as many, and records no state of its optimizer.
+void set_rates(RecordedRun& run, const std::vector<double>& rates) {
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [&](const Record& record) {
+      return digests_in(record, "state") != nullptr || record.at.step >= int(rates.size());
+    });
+    for (size_t step = 0; step < rates.size(); ++step)
+      nth<Fact>(rank, int(step), "optimizer 0").values["groups"][0]["lr"] = rates[step];
+  }
+}
+
+TEST(RunsThatResume, HaveTheRatesOfTheUpdatesThatFollow) {
+  const auto text_of = [](const std::vector<double>& then, int step, const std::vector<double>& now,
+                          int world = 2) {
+    auto before = right_run(), run = right_run(world);
+    set_rates(before, then);
+    set_rates(run, now);
+    for (auto& rank : run.ranks)
+      nth<Digests>(rank, 0, "parameters") = nth<Digests>(before.ranks[0], step + 1, "parameters");
+    const auto findings = optimizers_continue(run, before).findings;
+    return findings.empty() ? "" : findings.front().diagnosis;
+  };
+  const std::vector<double> then{0.5, 0.25, 0.125, 0.0625};
+  EXPECT_EQ(text_of(then, 2, {0.0625}), "");
+  EXPECT_EQ(text_of(then, 0, {0.25, 0.125, 0.0625}), "");
+  EXPECT_EQ(
+      text_of(then, 0, {0.25, 0.5}),
+      "lr of group 0 of optimizer 0: it resumes with 0.5, the run before continued with 0.125 "
+      "in update 2");
+  EXPECT_EQ(text_of(then, 0, {0.25, 0.5}, 1), "");  // which has more updates in an epoch
+  EXPECT_EQ(text_of({0.5, 0.25}, 1, {0.5, 0.25}),
+            "lr of group 0 of optimizer 0: it resumes with 0.5, the run before ended with 0.25, "
+            "having begun as this one does");
+}
+
 TEST(RunsThatResume, AreUnknownWhereNoParametersWereRecorded) {
   auto run = right_run();
   for (auto& rank : run.ranks)

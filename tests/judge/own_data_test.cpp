@@ -71,16 +71,18 @@ TEST(OwnData, AllowASamplerThatRepeatsSamplesOnPurpose) {
   }
 }
 
-// A sampler of the program's own splits an order that each rank shuffled itself, or PyTorch's draws
-// at random.
+// A sampler of the program's own splits an order that each rank shuffled itself, of a dataset whose
+// length is known or not, or PyTorch's draws at random.
 TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {
-  for (const std::string sampler : {"ByLength", "RandomSampler"}) {
+  for (const auto& [sampler, length] : {std::pair<std::string, Json>{"ByLength", 40},
+                                        {"ByLength", nullptr},
+                                        {"RandomSampler", 40}}) {
     auto run = right_run();
     for (auto& rank : run.ranks)
       for (int pass = 0; pass < 2; ++pass) {
         auto& values = nth<Fact>(rank, pass, "loader 0").values;
         values.erase("replicas");
-        values.update({{"fingerprint", "f"}, {"length", 40}, {"sampler", sampler}});
+        values.update({{"fingerprint", "f"}, {"length", length}, {"sampler", sampler}});
       }
     for (auto& rank : run.ranks)
       for (int step = 0; step < kSteps; ++step)
@@ -101,9 +103,13 @@ TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {
             *old = {old->at, drawn};
         }
     const auto judgement = passes_are_partitions(run);
-    const auto& found = sampler == "ByLength" ? judgement.findings : judgement.remarks;
-    ASSERT_EQ(found.size(), 1u) << sampler;
+    const bool is_certain = sampler == "ByLength" && !length.is_null();
+    const auto& found = is_certain ? judgement.findings : judgement.remarks;
+    ASSERT_EQ(found.size(), 1u) << sampler << length;
     EXPECT_EQ(found.front().pattern, "overlapping_draws");
+    const auto* order =
+        length.is_null() ? "the first order of 25 was" : "the first order of 40 was";
+    EXPECT_NE(found.front().diagnosis.find(order), std::string::npos) << found.front().diagnosis;
   }
 }
 
@@ -135,7 +141,7 @@ TEST(OwnData, FindThatStreamsOfRanksHoldTheSameSamples) {
   }
 }
 
-// Each of two workers deals all that the rank has of a stream; or its own part.
+// Each of rank 1's two workers deals all that the rank has of a stream; or its own part.
 TEST(OwnData, FindAStreamThatEachWorkerDealsWhole) {
   for (const bool is_split : {false, true}) {
     auto run = right_run();
@@ -147,7 +153,7 @@ TEST(OwnData, FindAStreamThatEachWorkerDealsWhole) {
         const auto* drawn = std::get_if<Drawn>(&record.what);
         if (!drawn || drawn->name != "loader 0" || record.at.step > 1) continue;
         for (int worker = 0; worker < 2; ++worker) {
-          const auto number = 2 * record.at.step + (is_split ? worker : 0);
+          const auto number = 2 * record.at.step + (is_split || rank.number == 0 ? worker : 0);
           records.push_back(
               {record.at, Fact{"batch",
                                {{"loader", "loader 0"},
@@ -158,7 +164,9 @@ TEST(OwnData, FindAStreamThatEachWorkerDealsWhole) {
     }
     const auto findings = passes_are_partitions(run).findings;
     ASSERT_EQ(findings.size(), is_split ? 0u : 1u);
-    if (!is_split) EXPECT_EQ(findings.front().pattern, "repeated_by_workers");
+    if (is_split) continue;
+    EXPECT_EQ(findings.front().pattern, "repeated_by_workers");
+    EXPECT_NE(findings.front().diagnosis.find("each of 2 workers of rank 1"), std::string::npos);
   }
 }
 

@@ -114,10 +114,16 @@ TEST(RecordedRank, IsRefusedWithASentenceWhereNoRecorderWroteIt) {
       refused(bytes_with({{11, R"({"list":0,"of":"m","role":"r","tensors":[["w",1,[]]]})", ""}})),
       "f, record 1: expected [name, dtype, shape], not [\"w\",1,[]]");
   EXPECT_EQ(refused(bytes_with({{13, R"({"name":"x"})", ""}})), "f, record 1: no object 'values'");
+  EXPECT_EQ(refused(bytes_with(
+                {{13, R"({"name":")" + std::string(1025, 'x') + R"(","values":{}})", ""}})),
+            "f, record 1: 'name' is too long");
+  EXPECT_EQ(refused(bytes_with({{14, R"({"name":"x","from":-1,"ns":4})", ""}})),
+            "f, record 1: 'from' is -1; expected 0 to 4611686018427387904");
   EXPECT_EQ(refused(bytes_with({{14, R"({"name":"x","from":5,"ns":4})", ""}})),
             "f, record 1: 'ns' is 4; expected 5 to 4611686018427387904");
   EXPECT_EQ(refused(bytes_with({{99, "{}", ""}})), "f, record 1: unknown kind 99");
   EXPECT_EQ(refused(bytes_with({{2, "[]", ""}})), "f, record 1: its header is no object");
+  EXPECT_EQ(refused(bytes_with({}, "[]")), "f, record 0: is not the begin of a history");
   const std::string begin = R"({"protocol":1,"rank":0,"world":2})",
                     ending = R"({"kind":"returned","why":""})";
   EXPECT_EQ(refused(bytes_with({{1, begin, ""}})), "f, record 1: a history begins once");

@@ -205,6 +205,7 @@ TEST(Replicas, DoNotCompareWhatIsDividedOverTheRanks) {
   }
   EXPECT_TRUE(parameters_are_the_same(run).findings.empty());
   EXPECT_NE(parameters_are_the_same(run).why_not.find("divided over the ranks"), std::string::npos);
+  EXPECT_EQ(passes_are_partitions(run).why_not, "ranks that divide a layer share their batches");
   EXPECT_FALSE(compared_what_was_asked(judged(run)));
   nth<Fact>(run.ranks[1], 0, "shards").values["tensors"][0][2] = Json::array({0});
   EXPECT_FALSE(parameters_are_the_same(run).findings.empty());  // two replicas, and a hole
@@ -262,6 +263,11 @@ TEST(Replicas, NameTheLearningRateAndNotItsCopy) {
 
 TEST(Replicas, FindAnOptimizerThatLacksAParameterWithAGradient) {
   auto run = right_run();
+  auto none = digests("parameters", {});
+  none.list = std::make_shared<const TensorList>(
+      TensorList{.of = "optimizer 0", .role = "parameters", .tensors = {}});
+  run.ranks[0].records.push_back({{0, "construction"}, none});
+  EXPECT_TRUE(optimizers_own_parameters_once(run).findings.empty());
   for (auto& rank : run.ranks)
     for (int step = 0; step < kSteps; ++step)
       nth<Fact>(rank, step, "optimizer 0").values["owned"].erase(1);

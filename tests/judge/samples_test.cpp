@@ -1,6 +1,7 @@
 // Checks the samples that ranks draw, receive and lose: the same samples, other datasets, padding.
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
+#include "reports/findings/text.h"
 
 #include <gtest/gtest.h>
 
@@ -140,7 +141,9 @@ TEST(Samples, CompareAPassWithTheLastWholeOneOfItsLoader) {
     const Fact peek{"loader 0", {{"length", kLength}, {"replicas", 2}, {"shuffle", true}}};
     rank.records.insert(second, {{2, "data"}, peek});
   }
-  EXPECT_EQ(orders_change(run).findings.at(0).pattern, "epoch_ignored");
+  const auto finding = orders_change(run).findings.at(0);
+  EXPECT_EQ(finding.pattern, "epoch_ignored");
+  EXPECT_NE(reports::text_of(finding).find("rank 0 drew 8 samples: 0, 2, 4"), std::string::npos);
 }
 
 TEST(Samples, CompareWhatWasDrawnOfAPassThatABreakEnds) {
@@ -216,52 +219,73 @@ TEST(Samples, AreTrainedOnWhereAnUpdateFollowsWithoutAnyWrapper) {
 }
 
 TEST(Samples, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
-  auto run = right_run();
-  for (auto& rank : run.ranks) {
-    std::erase_if(rank.records, [](const Record& record) {
-      return fact_in(record, "loader 0 exhausted") != nullptr;
-    });
-    for (int pass = 0; pass < 2; ++pass) {
-      auto& values = nth<Fact>(rank, pass, "loader 0").values;
-      values["length"] = 8 * static_cast<int64_t>(run.ranks.size());
-      values["batches"] = 2;
+  for (const bool counts_batches : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      std::erase_if(rank.records, [](const Record& record) {
+        return fact_in(record, "loader 0 exhausted") != nullptr;
+      });
+      for (int pass = 0; pass < 2; ++pass) {
+        auto& values = nth<Fact>(rank, pass, "loader 0").values;
+        values["length"] = 8 * static_cast<int64_t>(run.ranks.size());
+        if (counts_batches) values["batches"] = 2;
+      }
     }
+    EXPECT_EQ(orders_change(run).compared, "1 pair of passes") << counts_batches;
   }
-  EXPECT_EQ(orders_change(run).compared, "1 pair of passes");
 }
 
 TEST(Samples, FindDatasetsOfOneLengthAndOtherContent) {
   auto run = right_run();
-  for (auto& rank : run.ranks)
-    nth<Fact>(rank, 0, "loader 0").values["fingerprint"] = std::to_string(rank.number);
+  for (auto& rank : run.ranks) {
+    const auto own = std::to_string(rank.number);
+    auto& pass = nth<Fact>(rank, 0, "loader 0");
+    pass.values["fingerprint"] = own;
+    const Fact batch{"batch", {{"loader", "loader 0"}, {"row", Json::array({rank.number, own})}}};
+    const auto begin = std::find_if(rank.records.begin(), rank.records.end(), [&](const auto& is) {
+      return std::get_if<Fact>(&is.what) == &pass;
+    });
+    rank.records.insert(begin + 1, {begin->at, batch});
+  }
   // Each rank may have data of its own.
   EXPECT_TRUE(datasets_are_the_same(run).findings.empty());
   EXPECT_EQ(datasets_are_the_same(run).remarks.at(0).pattern, "other_content");
+  auto numbered_otherwise = run;
+  for (auto& rank : numbered_otherwise.ranks) nth<Fact>(rank, 0, "batch").values["row"][1] = "one";
   for (auto& rank : run.ranks) nth<Fact>(rank, 0, "loader 0").values["dataset"] = "Subset";
-  EXPECT_EQ(datasets_are_the_same(run).findings.at(0).pattern, "other_content");
+  for (const auto& each : {numbered_otherwise, run})
+    EXPECT_EQ(datasets_are_the_same(each).findings.at(0).pattern, "other_content");
 }
 
 TEST(Samples, CallPaddingARemarkUnlessAReductionCountsIt) {
   auto run = right_run();
   nth<Drawn>(run.ranks[1], 0, "loader 1").indices.push_back(0);
   EXPECT_TRUE(evaluations_repeat_no_sample(run).findings.empty());
+  const auto reduce_in = [&](int step) {
+    for (auto& rank : run.ranks)
+      rank.history.events.push_back(
+          {{step, "data"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+  };
+  for (int step = 0; step < kSteps; ++step) reduce_in(step);  // for the training
+  EXPECT_TRUE(evaluations_repeat_no_sample(run).findings.empty());
   EXPECT_EQ(evaluations_repeat_no_sample(run).remarks.at(0).pattern, "evaluation_padded");
-  for (auto& rank : run.ranks)
-    rank.history.events.push_back(
-        {{0, "data"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+  reduce_in(0);
   EXPECT_EQ(evaluations_repeat_no_sample(run).findings.at(0).pattern, "evaluation_padded");
 }
 
 // Nothing says that such a sampler splits.
-TEST(Samples, AreNotPaddedWhereEveryRankEvaluatesAll) {
-  auto run = right_run();
-  for (auto& rank : run.ranks) {
-    nth<Fact>(rank, 0, "loader 1").values = {{"length", 3}};
-    nth<Drawn>(rank, 0, "loader 1").indices = {0, 1, 2};
+TEST(Samples, AreNotPaddedWhereEveryRankEvaluatesAllOrMostOfThem) {
+  for (const int length : {3, 4}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      nth<Fact>(rank, 0, "loader 1").values = {{"length", length}};
+      const int64_t from = length == 3 ? 0 : rank.number;
+      nth<Drawn>(rank, 0, "loader 1").indices = {from, from + 1, from + 2};
+    }
+    const auto judgement = evaluations_repeat_no_sample(run);
+    EXPECT_NE(judgement.why_not, "") << length;
+    EXPECT_TRUE(judgement.remarks.empty()) << length;
   }
-  const auto judgement = evaluations_repeat_no_sample(run);
-  EXPECT_NE(judgement.why_not, "");
-  EXPECT_TRUE(judgement.remarks.empty());
 }
 
 TEST(Samples, MayBeThePaddingOfADistributedSampler) {
@@ -272,6 +296,13 @@ TEST(Samples, MayBeThePaddingOfADistributedSampler) {
       for (auto& index : nth<Drawn>(rank, step, "loader 0").indices) index %= 15;
   }
   EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
+TEST(Samples, ThatNoPaddingRepeatsAreCounted) {
+  auto run = right_run();
+  nth<Drawn>(run.ranks[1], 1, "loader 0").indices[0] = 0;
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).diagnosis,
+            "pass 0 of loader 0: 1 sample of 16 drawn more than once, where padding takes 0: 0");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "harness/invariants/local_updates.h"
 
 #include "harness/invariants/canaries/right_run.h"
+#include "harness/invariants/own/local_rounds.h"
 #include "harness/invariants/own/scaled_averages.h"
 
 #include <gtest/gtest.h>
@@ -86,6 +87,64 @@ TEST(LocalUpdates, AreNotAveragedBySums) {
   const auto run = run_of_averages({{2, 2}});
   EXPECT_EQ(parameters_are_the_same(run).findings.at(0).where, "step 1, forward");
   EXPECT_EQ(parameters_are_the_same(run_of_averages({{1, 1}})).findings.size(), 0u);
+}
+
+TEST(LocalUpdates, AreAveragedSoonForAsLongAsTheyWereApartBefore) {
+  for (const int averaged_in : {1, 2}) {
+    auto run = run_of_averages({{1, 1}});
+    for (auto& rank : run.ranks)
+      std::erase_if(rank.records, [&](const Record& record) {
+        return digests_in(record, "parameters") && record.at.phase == "forward" &&
+               record.at.step != averaged_in;
+      });
+    const auto rows = rows_of(run, "parameters");
+    EXPECT_EQ(is_averaged_soon(rows, rows.size() - 1), averaged_in == 2);
+  }
+}
+
+// Ranks without a wrapper that average their parameters behind rounds of so many updates each.
+RecordedRun run_of_rounds(const std::vector<std::vector<int>>& updates_by_rank) {
+  RecordedRun run;
+  for (const auto& updates : updates_by_rank) {
+    const auto number = run.ranks.size();
+    Rank rank{.is_there = true, .number = int(number), .world = int(updates_by_rank.size())};
+    const auto add = [&](const Moment& at, const char* role, uint64_t bits) {
+      auto is = digests(role, {{bits, 1}});
+      auto list = *is.list;
+      list.of = "optimizer 0";
+      is.list = std::make_shared<const TensorList>(std::move(list));
+      rank.records.push_back({at, std::move(is)});
+    };
+    int step = 0;
+    for (size_t round = 0; round < updates.size(); ++round) {
+      for (const int end = step + updates[round]; step < end; ++step) {
+        const Moment at{step, "update"};
+        const auto own = 10 * uint64_t(step) + number;
+        add(at, "gradients", own);
+        rank.records.push_back({at, Fact{"optimizer 0", {{"foreign", 1}}}});
+        add(at, "parameters", own);
+      }
+      rank.history.events.push_back(
+          {{step - 1, "update"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+      add({step, "forward"}, "parameters", 100 + round);
+    }
+    rank.history.last = {step - 1, "update"};
+    run.ranks.push_back(std::move(rank));
+  }
+  return run;
+}
+
+TEST(LocalUpdates, OfUnlikeRoundsAreNumberedAlike) {
+  const auto view = with_rounds_aligned(run_of_rounds({{2, 2}, {1, 1}}));
+  ASSERT_TRUE(view);
+  for (const auto& rank : view->run.ranks)
+    for (int round = 0; round < 2; ++round)
+      EXPECT_EQ(rank.history.events.at(size_t(round)).at, (Moment{round, "update"}));
+  EXPECT_NE(view->remarks.at(0).diagnosis.find("at most: rank 0 has 2, rank 1 has 1"),
+            std::string::npos);
+  EXPECT_NE(view->remarks.at(0).diagnosis.find("without the 2 updates"), std::string::npos);
+  EXPECT_FALSE(with_rounds_aligned(run_of_rounds({{1, 1}, {1, 1}})));
+  EXPECT_FALSE(with_rounds_aligned(run_of_rounds({{1, 1, 1}, {1, 1, 0}}))) << "one without updates";
 }
 
 TEST(LocalUpdates, AreAveragedInGroupsWhoseRanksAllHoldTheSame) {

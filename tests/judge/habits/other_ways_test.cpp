@@ -50,10 +50,14 @@ TEST(OtherReductions, AreNoAverages) {
 }
 
 TEST(SameGradients, BeforeEachAverageAreFound) {
-  const auto plant = [](double of_rank_1, double later, const char* of = "optimizer 0") {
+  const auto plant = [](double of_rank_1, double later, const char* of = "optimizer 0",
+                        int64_t exchanged = 0) {
     auto run = right_run();
     for (auto& rank : run.ranks)
       for (const int step : {0, 1}) {
+        rank.history.events.push_back(
+            {{step, "forward"},
+             Collective{.op = "allgather", .group = "world", .elements = exchanged}});
         const double own = 1 + later * step + of_rank_1 * rank.number * step;
         const Json values = {own, 2 * own, 3 * own};
         for (const char* name : {"own gradients", "averaged gradients"})
@@ -65,6 +69,8 @@ TEST(SameGradients, BeforeEachAverageAreFound) {
   EXPECT_EQ(plant(0, 1), "same_data ");
   EXPECT_EQ(plant(1e-9, 1), "");
   EXPECT_EQ(plant(0, 0), "");  // gradients that never change say nothing
+  EXPECT_EQ(plant(0, 1, "optimizer 0", 1024), "same_data ");
+  EXPECT_EQ(plant(0, 1, "optimizer 0", 1025), "");  // activations, of which ranks compute parts
   EXPECT_EQ(plant(0, 1, "model 0"), "") << "a backward of the bare module behind an average";
 }
 
@@ -110,6 +116,41 @@ TEST(OwnBuffers, AreRemarkedOnUnlessTheProgramMakesThemTheSame) {
   EXPECT_EQ(judged_buffers(1, kSteps - 1), "");
   EXPECT_EQ(judged_buffers(2, kSteps), "");
   EXPECT_EQ(judged_buffers(kSteps, kSteps), "");
+}
+
+// Ranks took statistics of one element, of which nothing was sent.
+TEST(OwnStatistics, AreRemarkedOnUnlessTheProgramSendsThem) {
+  for (const bool sends : {false, true}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      auto is = digests("statistics", {{uint64_t(rank.number), 1}});
+      auto list = *is.list;
+      list.tensors[0].shape = {1};
+      is.list = std::make_shared<const TensorList>(std::move(list));
+      rank.records.push_back({{1, "forward"}, is});
+      if (sends)
+        rank.history.events.push_back(
+            {{1, "forward"}, Collective{.op = "allreduce", .group = "world", .elements = 1}});
+    }
+    EXPECT_EQ(patterns_of(buffers_follow_rank_zero(run).remarks),
+              sends ? "" : "statistics_of_own_part ");
+  }
+}
+
+TEST(Copies, ThatRanksLoadInOtherStepsAreRemarkedOn) {
+  for (const bool alike : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks)
+      for (const int step : {0, 2})
+        rank.records.push_back({{step + (alike ? 0 : rank.number), "update"},
+                                Fact{"copy 0", {{"kind", "Net"}, {"loaded", true}}}});
+    const auto remarks = parameters_are_the_same(run).remarks;
+    EXPECT_EQ(patterns_of(remarks), alike ? "" : "loaded_at_other_steps ");
+    if (!alike)
+      EXPECT_NE(remarks[0].diagnosis.find("rank 0 has steps 0, 2, rank 1 has steps 1, 3"),
+                std::string::npos)
+          << remarks[0].diagnosis;
+  }
 }
 
 // An evaluation behind update `step` - 1 of ranks with parameters of their own.
