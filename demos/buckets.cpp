@@ -158,7 +158,7 @@ Sent sent_in(const History& h, size_t rank, int pass) {
     if (event.at.step > pass) break;
     if (const auto* layout = std::get_if<BucketLayout>(&event.what)) sent.layout = *layout;
     const auto* issued = std::get_if<Collective>(&event.what);
-    if (issued && event.at == Moment{pass, kBackward} && !issued->bucket.empty())
+    if (issued && event.at == Moment{pass, kBackward} && issued->bucket)
       sent.all_reduces.push_back(*issued);
   }
   return sent;
@@ -227,7 +227,7 @@ Pass pass_of(const BucketCase& c, const History& h, int number) {
       const auto name = seen->name.substr(kArrives.size());
       const double from = std::exchange(bytes, bytes + static_cast<double>(bytes_of(c, {name})));
       pass.arrivals.push_back({from, bytes, name});
-    } else if (issued && !issued->bucket.empty()) {
+    } else if (issued && issued->bucket) {
       pass.launched.push_back(bytes);
     }
   }

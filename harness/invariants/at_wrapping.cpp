@@ -29,8 +29,8 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
             models[model->name].frozen.insert(one_line(name.get<std::string>()));
     }
     const auto* digests = std::get_if<Digests>(&record.what);
-    const bool is_wrapping = digests && digests->list->role == "parameters" &&
-                             record.at.phase == "construction" &&
+    const bool is_wrapping = digests && digests->list->role == role::kParameters &&
+                             record.at.phase == phase::kConstruction &&
                              models[digests->list->of].trained.empty();
     if (is_wrapping)
       for (const auto& tensor : digests->list->tensors)
@@ -88,7 +88,7 @@ Details ignored_by_the_wrapper(const Rank& rank) {
 Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
   std::set<std::string> names;
   for (const auto& record : rank.records) {
-    const auto* fact = fact_in(record, "replaced");
+    const auto* fact = fact_in(record, fact::kReplaced);
     if (!fact || (!model.empty() && fact->text("model") != model)) continue;
     names.clear();
     const auto found = fact->values.find("tensors");
@@ -105,7 +105,7 @@ Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
 
 Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
   if (!row.by_rank.front()) return {};
-  if (row.by_rank.front()->list->role == "frozen") return said_of_frozen(run, row);
+  if (row.by_rank.front()->list->role == role::kFrozen) return said_of_frozen(run, row);
   if (row.of == kNoOptimizer)
     return {
         Cause{"the program changes parameters itself that no wrapper and no optimizer has, and "

@@ -24,7 +24,8 @@ void align(Rank& rank, const std::vector<int>& steps) {
   for (auto& record : rank.records) {
     auto& at = record.at;
     // A backward's phase begins before its fact, and continues after it.
-    const bool is_within = at.phase == "backward" && phase == "backward" && !is_backward(record);
+    const bool is_within =
+        at.phase == phase::kBackward && phase == phase::kBackward && !is_backward(record);
     const auto number = is_within && backwards > 0 ? backwards - 1 : backwards;
     at.step = steps[std::min(number, steps.size() - 1)];
     backwards += is_backward(record) ? 1 : 0;

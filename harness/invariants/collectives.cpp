@@ -142,8 +142,8 @@ std::optional<Moment> first_unlike(const RecordedRun& run, const History& histor
 Findings gathered_without_gradient(const Rank& rank) {
   std::map<std::string, std::set<int>> steps;  // by place in the program
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "call");
-        fact && fact->truth("cuts") && record.at.phase == "forward")
+    if (const auto* fact = fact_in(record, fact::kCall);
+        fact && fact->truth("cuts") && record.at.phase == phase::kForward)
       steps[fact->text("at")].insert(record.at.step);
   for (const auto& [at, in] : steps)
     if (in.size() > 1)

@@ -81,7 +81,7 @@ const Rank* lost_before(const Rank* failed, const RecordedRun& run) {
 // The sentence of a rank whose process group is not the world that its launcher started.
 std::string another_world(const Rank& rank) {
   for (const auto& record : rank.records) {
-    const auto* fact = fact_in(record, "process group");
+    const auto* fact = fact_in(record, fact::kProcessGroup);
     if (!fact) continue;
     const auto world = fact->whole("world"), number = fact->whole("rank");
     if (world == rank.world && number == rank.number) return "";
@@ -100,7 +100,7 @@ Findings not_recorded(const RecordedRun& run) {
   std::map<std::string, std::vector<int>> ranks;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "not recorded")) {
+      if (const auto* fact = fact_in(record, fact::kNotRecorded)) {
         auto& of = ranks[fact->text("what") + ": " + fact->text("because")];
         if (of.empty() || of.back() != rank.number) of.push_back(rank.number);
       }
@@ -121,7 +121,7 @@ std::string changed_buffers(const Rank& rank) {
   const bool is_float = why.substr(0, of).ends_with("Float");
   std::map<std::string, std::vector<std::string>> buffers;  // by model
   for (const auto& record : rank.records)
-    if (const auto* digests = digests_in(record, "buffers"))
+    if (const auto* digests = digests_in(record, role::kBuffers))
       for (const auto& tensor : digests->list->tensors) {
         auto& names = buffers[digests->list->of];
         std::vector<std::string> extents;
@@ -142,7 +142,7 @@ std::string why_no_update(const RecordedRun& run) {
   bool any_backward = false;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      any_backward = any_backward || record.at.phase == "backward";
+      any_backward = any_backward || record.at.phase == phase::kBackward;
       if (const auto* model = model_in(record); model && model->text("wrapper") == "watched")
         return "updates are those of PyTorch's optimizers, not what a program changes itself";
     }
@@ -160,7 +160,7 @@ bool left_a_reduction_unfinished(const Rank& rank) {
 Moment last_backward(const Rank& rank) {
   auto at = rank.history.last;
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "backward")) at = record.at;
+    if (const auto* fact = fact_in(record, fact::kBackward)) at = record.at;
   return at;
 }
 

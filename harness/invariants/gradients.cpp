@@ -21,10 +21,11 @@ Kinds kinds_of(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     std::map<std::string, std::string> last;  // by model
     for (const auto& record : rank.records) {
-      const auto* fact = fact_in(record, "backward");
+      const auto* fact = fact_in(record, fact::kBackward);
       if (fact) last[fact->text("model")] = fact->text("kind");
       const auto* digests = std::get_if<Digests>(&record.what);
-      if (digests && digests->list->role == "gradients") kinds[digests] = last[digests->list->of];
+      if (digests && digests->list->role == role::kGradients)
+        kinds[digests] = last[digests->list->of];
     }
   }
   return kinds;
@@ -65,7 +66,7 @@ void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
   std::optional<Moment> changed;
   std::map<std::string, int> last;  // step of each model's last backward
   for (const auto& record : run.ranks.front().records) {
-    const auto* fact = fact_in(record, "backward");
+    const auto* fact = fact_in(record, fact::kBackward);
     if (!fact) continue;
     first_backwards += fact->values.contains("kept") ? 1 : 0;
     kept += fact->truth("kept") ? 1 : 0;
@@ -115,8 +116,8 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
   const auto kinds = kinds_of(run);
   Judgement judgement;
   size_t compared = 0;
-  for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || row.at.phase != "backward") continue;
+  for (const auto& row : rows_of(run, role::kGradients)) {
+    if (!row.is_whole() || row.at.phase != phase::kBackward) continue;
     const auto by_rank = kinds_in(row, kinds);
     auto finding = std::optional<Finding>();
     if (!are_all(by_rank, by_rank.front())) {
@@ -144,8 +145,8 @@ Judgement gradients_differ_in_no_sync(const RecordedRun& run) {
   const auto kinds = kinds_of(run);
   Judgement judgement;
   size_t compared = 0;
-  for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || row.at.phase != "backward" || !stayed_local(kinds_in(row, kinds)))
+  for (const auto& row : rows_of(run, role::kGradients)) {
+    if (!row.is_whole() || row.at.phase != phase::kBackward || !stayed_local(kinds_in(row, kinds)))
       continue;
     ++compared;
     if (!computed_the_same(row)) continue;
@@ -168,7 +169,7 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
     for (const auto& record : rank.records) {
       if (const auto* model = model_in(record); model && may_have_unused_parameters(*model))
         lenient.insert(model->name);
-      const auto* digests = digests_in(record, "gradients");
+      const auto* digests = digests_in(record, role::kGradients);
       if (!digests || is_optimizer(digests->list->of)) continue;
       for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
         auto& is = reached[digests->list->of][digests->list->tensors[tensor].name];

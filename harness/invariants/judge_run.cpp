@@ -34,7 +34,7 @@ Setting setting_of(const RecordedRun& recorded) {
   for (const auto& rank : recorded.ranks) {
     if (!rank.program.empty()) setting.subject = rank.program;
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "process group");
+      if (const auto* fact = fact_in(record, fact::kProcessGroup);
           fact && !fact->text("backend").empty())
         setting.backend = fact->text("backend");
   }

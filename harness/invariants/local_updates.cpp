@@ -32,8 +32,8 @@ std::vector<Training> trainings_in(const std::vector<Row>& rows) {
     if (found != all.end())
       found->last = number;
     else if (row.is_whole())
-      all.push_back(
-          {row.of, row.by_rank.front(), number, number, row.at.phase != "update" && !differs(row)});
+      all.push_back({row.of, row.by_rank.front(), number, number,
+                     row.at.phase != phase::kUpdate && !differs(row)});
   }
   return all;
 }
@@ -71,7 +71,8 @@ std::string averaging_group(const Rank& rank, int step, int64_t elements) {
   std::map<std::string, int64_t> averaged;
   for (const auto& event : rank.history.events)
     if (const auto* is = std::get_if<Collective>(&event.what);
-        is && is->op == "allreduce" && event.at.step + (event.at.phase == "update" ? 1 : 0) == step)
+        is && is->op == "allreduce" &&
+        event.at.step + (event.at.phase == phase::kUpdate ? 1 : 0) == step)
       averaged[is->group] += is->elements;
   for (const auto& [group, sent] : averaged)
     if (group != kWorld && sent >= elements) return group;
@@ -95,7 +96,8 @@ bool averaged_in_groups(const RecordedRun& run, const Row& row) {
 namespace {
 
 bool is_the_same(const Row& row, const std::string& of) {
-  return row.of == of && row.at.phase != "update" && row.is_whole() && !difference_in(row, "");
+  return row.of == of && row.at.phase != phase::kUpdate && row.is_whole() &&
+         !difference_in(row, "");
 }
 
 }  // namespace
@@ -118,7 +120,7 @@ bool is_averaged_soon(const std::vector<Row>& rows, size_t at) {
 
 bool takes_own_gradients(const RecordedRun& run) {
   bool any = false;
-  for (const auto& row : rows_of(run, "gradients")) {
+  for (const auto& row : rows_of(run, role::kGradients)) {
     if (!row.is_whole() || !is_optimizer(row.of)) continue;
     if (!difference_in(row, "")) return false;
     any = true;
@@ -166,20 +168,21 @@ std::vector<std::string> unlike_the_first(const Row& row) {
 
 std::map<std::string, Moment> averaged_between_updates(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> own;  // lists, and steps in which the gradients differ
-  for (const auto& row : rows_of(run, "gradients"))
+  for (const auto& row : rows_of(run, role::kGradients))
     if (row.is_whole() && difference_in(row, "")) own.emplace(row.of, row.at.step);
-  for (const auto& row : rows_of(run, "taken"))  // which the program averaged after the backward
+  for (const auto& row :
+       rows_of(run, role::kTaken))  // which the program averaged after the backward
     if (row.is_whole() && !difference_in(row, "")) own.erase({row.of, row.at.step});
   std::map<std::string, Moment> differing, averaged;
-  const auto rows = rows_of(run, "parameters");
+  const auto rows = rows_of(run, role::kParameters);
   std::map<std::string, std::vector<const Digests*>> last;
   for (const auto& row : rows) {
     auto& held = last[row.of];
     const auto before = held;
     keep_latest(row, held);
-    if (row.at.phase == "update" && differs(row) && own.contains({row.of, row.at.step}))
+    if (row.at.phase == phase::kUpdate && differs(row) && own.contains({row.of, row.at.step}))
       differing.try_emplace(row.of, row.at);
-    if (row.at.phase == "update" || differs(row) || is_copied(row, before)) continue;
+    if (row.at.phase == phase::kUpdate || differs(row) || is_copied(row, before)) continue;
     if (const auto found = differing.find(row.of); found != differing.end())
       averaged.insert(*found);
   }

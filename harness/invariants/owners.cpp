@@ -45,11 +45,11 @@ Ownership ownership_in(const RecordedRun& run) {
       if (const auto* digests = std::get_if<Digests>(&record.what)) {
         const auto& list = *digests->list;
         const bool is_of_optimizer = is_optimizer(list.of);
-        if (list.role == "parameters" && is_of_optimizer)
+        if (list.role == role::kParameters && is_of_optimizer)
           is.strangers[list.of] = std::max(is.strangers[list.of], list.tensors.size());
-        if (list.role == "parameters" && !is_of_optimizer)
+        if (list.role == role::kParameters && !is_of_optimizer)
           for (const auto& tensor : list.tensors) is.trained.emplace(list.of, tensor.name);
-        if (list.role == "gradients" && is_of_optimizer &&
+        if (list.role == role::kGradients && is_of_optimizer &&
             std::any_of(digests->values.begin(), digests->values.end(),
                         [](const Digest& digest) { return !digest.is_missing(); }))
           is.with_gradients.insert(list.of);
@@ -102,7 +102,7 @@ struct Lacking {
 std::optional<Lacking> first_lacking(const Rank& rank, const Ownership& is) {
   std::map<std::string, const Digests*> gradients;  // by model, since its last update
   for (const auto& record : rank.records) {
-    if (const auto* digests = digests_in(record, "gradients"))
+    if (const auto* digests = digests_in(record, role::kGradients))
       gradients[digests->list->of] = digests;
     const auto* fact = optimizer_in(record);
     if (!fact) continue;

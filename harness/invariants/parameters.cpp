@@ -31,9 +31,9 @@ bool came_to(const Rank& rank, const Moment& at) {
 // then, and else has those that it recorded last.
 class Replicas {
  public:
-  Replicas(const RecordedRun& run, const std::string& role)
+  Replicas(const RecordedRun& run, std::string_view role)
       : run_(run),
-        is_frozen_(role == "frozen"),
+        is_frozen_(role == role::kFrozen),
         what_(is_frozen_ ? "frozen parameters of " : "parameters of "),
         updates_centrally_(updates_centrally(run)),
         rows_(without_unknown_order(run, rows_of(run, role))),
@@ -64,15 +64,15 @@ class Replicas {
     const auto before = last;
     keep_latest(row, last);
     compared_ += row.is_whole() && has_comparison(row) ? 1 : 0;
-    auto finding = row.at.phase == "forward" || is_frozen_
+    auto finding = row.at.phase == phase::kForward || is_frozen_
                        ? difference_in_forward(row, before, last)
                        : difference_in(row, what_ + row.of);
     if (!finding) return;
-    const auto forward = row.at.phase == "update" ? forward_after(at) : std::nullopt;
+    const auto forward = row.at.phase == phase::kUpdate ? forward_after(at) : std::nullopt;
     if (forward && row.is_whole() && !difference_in(*forward, ""))
       lost_.look(row, before, *forward);
     if (const auto found = averaged_.find(row.of);
-        found != averaged_.end() && row.at.phase == "update") {
+        found != averaged_.end() && row.at.phase == phase::kUpdate) {
       if (found->second == row.at && !std::exchange(is_said_to_average_, true))
         judgement.remarks.push_back(
             remark("averaged_between_updates", row,
@@ -100,7 +100,7 @@ class Replicas {
       if (began_unlike_.insert(row.of).second) judgement.remarks.push_back(std::move(*own));
       return;
     }
-    if (row.at.phase == "forward" && is_back_after(at)) {
+    if (row.at.phase == phase::kForward && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
             remark("back_at_the_update", row,
@@ -136,7 +136,7 @@ class Replicas {
       finding->details += unknown_to_the_wrapper(run_, row);
       if (!is_frozen_) add_how_gradients_parted(run_, row, *finding);
     }
-    if (row.at.phase == "construction") finding->details += unsent_parts(run_);
+    if (row.at.phase == phase::kConstruction) finding->details += unsent_parts(run_);
     if (updates_centrally_ || sent_in_part_.contains(row.of))
       finding->details.push_back(
           Cause{"ranks update on their own, and the program sends them what others updated, but "
@@ -167,7 +167,7 @@ class Replicas {
   // True if ranks alone changed parameters behind the last update, to save or export them say.
   bool is_of_one_rank_at_the_end(size_t at) const {
     const auto& row = rows_[at];
-    return is_last(at) && row.at.phase == "forward" && is_optimizer(row.of) &&
+    return is_last(at) && row.at.phase == phase::kForward && is_optimizer(row.of) &&
            (!row.is_whole() || averaged_.contains(row.of));
   }
 
@@ -186,8 +186,8 @@ class Replicas {
   std::optional<Row> forward_after(size_t at) const {
     for (size_t next = at + 1; next < rows_.size(); ++next)
       if (rows_[next].of == rows_[at].of)
-        return rows_[next].at.phase == "forward" ? filled(rows_[next], last_.at(rows_[at].of))
-                                                 : std::nullopt;
+        return rows_[next].at.phase == phase::kForward ? filled(rows_[next], last_.at(rows_[at].of))
+                                                       : std::nullopt;
     return {};
   }
 
@@ -219,7 +219,7 @@ class Replicas {
   // True if the next update leaves the same parameters on all ranks.
   bool is_back_after(size_t at) const {
     for (size_t next = at + 1; next < rows_.size(); ++next)
-      if (rows_[next].of == rows_[at].of && rows_[next].at.phase == "update") {
+      if (rows_[next].of == rows_[at].of && rows_[next].at.phase == phase::kUpdate) {
         const auto all = filled(rows_[next], last_.at(rows_[at].of));
         return all && !difference_in(*all, "");
       }
@@ -246,8 +246,8 @@ class Replicas {
 // averages of weights, where the ranks do not train on their own for a while. The first finding
 // stays.
 void add_untrained(const RecordedRun& run, Judgement& judgement) {
-  for (const std::string role : {"frozen", "average"}) {
-    if (role == "average" && !averaged_between_updates(run).empty()) continue;
+  for (const auto role : {role::kFrozen, role::kAverage}) {
+    if (role == role::kAverage && !averaged_between_updates(run).empty()) continue;
     auto other = Replicas(run, role).judgement();
     judgement.remarks += std::move(other.remarks);
     if (!other.findings.empty())
@@ -263,7 +263,7 @@ void add_untrained(const RecordedRun& run, Judgement& judgement) {
 Judgement parameters_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (const auto* why = not_data_parallel(run)) return not_covered(why);
-  Replicas replicas(run, "parameters");
+  Replicas replicas(run, role::kParameters);
   auto judgement = replicas.judgement();
   judgement.add(scaled_average(run));
   judgement.add(ended_unlike(run));

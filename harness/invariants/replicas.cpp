@@ -148,16 +148,16 @@ bool took_the_same(const RecordedRun& run, int step) {
 // tensors: each may have updated a part, for which it alone keeps the state.
 bool sent_within_the_update(const RecordedRun& run, int step) {
   bool any_row = false;
-  for (const auto& row : rows_of(run, "parameters"))
-    if (row.at.step == step && row.at.phase == "update") {
+  for (const auto& row : rows_of(run, role::kParameters))
+    if (row.at.step == step && row.at.phase == phase::kUpdate) {
       if (!row.is_whole() || difference_in(row, "")) return false;
       any_row = true;
     }
   return any_row && std::ranges::all_of(run.ranks, [&](const Rank& rank) {
            return std::ranges::any_of(rank.history.events, [&](const Event& event) {
              const auto* is = std::get_if<Collective>(&event.what);
-             return is && event.at.step == step && event.at.phase == "update" && is->elements > 1 &&
-                    !is->op.starts_with("ddp_") &&
+             return is && event.at.step == step && event.at.phase == phase::kUpdate &&
+                    is->elements > 1 && !is->op.starts_with("ddp_") &&
                     (is->op == "broadcast" || is->op.find("gather") != std::string::npos);
            });
          });
@@ -176,7 +176,7 @@ bool sent_later(const RecordedRun& run, int step, int64_t elements) {
 // The statistics of an average of weights, which each rank took from its own part of the data and
 // sent nobody.
 std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
-  for (const auto& row : rows_of(run, "statistics")) {
+  for (const auto& row : rows_of(run, role::kStatistics)) {
     auto finding = difference_in(row, "the buffers that update_bn() left in " + row.of);
     if (!finding || !row.is_whole() || finding->pattern == "other_shape") continue;
     int64_t least = 0;
@@ -224,11 +224,11 @@ Judgement hyper_parameters_are_the_same(const RecordedRun& run) {
 }
 
 Judgement optimizer_state_is_the_same(const RecordedRun& run) {
-  auto rows = rows_of(run, "state");
+  auto rows = rows_of(run, role::kState);
   for (auto& row : rows)
     if (!row.is_divided() && row.is_whole() && is_divided_by_names(row))
       row.shards.resize(row.by_rank.size(), std::make_shared<Shards>());
-  auto judgement = all_the_same(run, "state", rows);
+  auto judgement = all_the_same(run, role::kState, rows);
   if (judgement.findings.empty()) return judgement;
   if (!averaged_between_updates(run).empty())
     return not_covered("the ranks update on their own between averages of parameters");
@@ -248,13 +248,13 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
 }
 
 Judgement buffers_follow_rank_zero(const RecordedRun& run) {
-  auto judgement = all_the_same(run, "buffers", rows_of(run, "buffers"));
+  auto judgement = all_the_same(run, role::kBuffers, rows_of(run, role::kBuffers));
   if (!judgement.why_not.empty() && run.ranks.size() > 1)
     judgement.why_not = "no forward broadcast buffers";
   if (run.ranks.size() > 1)
     for (auto own : {statistics_of_own_part(run), own_buffers(run)})
       if (own) judgement.remarks.push_back(std::move(*own));
-  for (const auto& row : rows_of(run, "written")) {
+  for (const auto& row : rows_of(run, role::kWritten)) {
     auto finding = difference_in(row, "before the broadcast of rank 0's, the buffers of " + row.of);
     if (!finding) continue;
     finding->pattern = "written_on_each_rank";

@@ -16,7 +16,7 @@ namespace lockstep::recorded {
 namespace {
 
 bool are_parameters_of_a_model(const Digests* digests) {
-  return digests && digests->list->role == "parameters" && !is_optimizer(digests->list->of);
+  return digests && digests->list->role == role::kParameters && !is_optimizer(digests->list->of);
 }
 
 bool hold_the_same(const Digests& a, const Digests& b) {
@@ -30,7 +30,7 @@ bool hold_the_same(const Digests& a, const Digests& b) {
 const Digests* first_parameters(const Rank& rank) {
   const Digests* found = nullptr;
   for (const auto& record : rank.records) {
-    if (record.at.step > 0 || record.at.phase == "update") break;
+    if (record.at.step > 0 || record.at.phase == phase::kUpdate) break;
     const auto* digests = std::get_if<Digests>(&record.what);
     if (are_parameters_of_a_model(digests) && (!found || digests->list->of == found->list->of))
       found = digests;
@@ -43,7 +43,7 @@ std::optional<int> step_with(const Digests& parameters, const Rank& before) {
   std::optional<int> step;
   for (const auto& record : before.records)
     if (const auto* digests = std::get_if<Digests>(&record.what);
-        are_parameters_of_a_model(digests) && record.at.phase == "update" &&
+        are_parameters_of_a_model(digests) && record.at.phase == phase::kUpdate &&
         hold_the_same(*digests, parameters))
       step = record.at.step;
   return step;
@@ -88,7 +88,7 @@ std::map<std::string, uint64_t> state_in(const Rank& rank, const std::string& op
   for (const auto& record : rank.records) {
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests || digests->list->of != optimizer || digests->list->role != role) continue;
-    if (role == "state" ? record.at.step != step : record.at.step > step) continue;
+    if (role == role::kState ? record.at.step != step : record.at.step > step) continue;
     state.clear();
     for (size_t at = 0; at < digests->values.size(); ++at)
       state[digests->list->tensors[at].name] = digests->values[at].bits;
@@ -162,7 +162,7 @@ std::vector<Average> averages_in(const Rank& rank) {
   for (const auto& record : rank.records) {
     const auto* digests = std::get_if<Digests>(&record.what);
     if (are_parameters_of_a_model(digests)) held.insert(content_of(*digests));
-    if (digests && digests->list->role == "average")
+    if (digests && digests->list->role == role::kAverage)
       all.push_back({digests->list->of, record.at.step, held.contains(content_of(*digests))});
   }
   return all;

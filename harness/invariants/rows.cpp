@@ -241,7 +241,7 @@ std::optional<Finding> difference_in(const Row& row, const std::string& what) {
   const auto ranks = ranks_in(row);
   if (ranks.size() < 2) return {};
   if (row.is_divided()) {
-    if (row.is_whole() && is_model(row.of) && row.by_rank.front()->list->role == "parameters")
+    if (row.is_whole() && is_model(row.of) && row.by_rank.front()->list->role == role::kParameters)
       if (auto hole = not_covered(row, what)) return hole;
   } else if (auto other = other_tensors(row, what, ranks)) {
     return other;

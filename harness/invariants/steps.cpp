@@ -28,7 +28,7 @@ std::vector<Deed> deeds_of(const Rank& rank) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name == "backward" && fact->text("kind") == "synchronised")
+    if (fact->name == fact::kBackward && fact->text("kind") == "synchronised")
       deeds.push_back({"a backward of " + fact->text("model"), record.at});
     if (is_optimizer(fact->name)) deeds.push_back({"an update by " + fact->name, record.at});
   }
@@ -37,7 +37,7 @@ std::vector<Deed> deeds_of(const Rank& rank) {
 
 Details skipped_update(const Rank& rank, const Moment& at) {
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "skipped"); fact && record.at.step == at.step)
+    if (const auto* fact = fact_in(record, fact::kSkipped); fact && record.at.step == at.step)
       return {Cause{fact->text("by") + " skipped the update of " + fact->text("optimizer") +
                     " on rank " + std::to_string(rank.number)}};
   return {};
@@ -99,7 +99,7 @@ Used used_by(const Rank& rank) {
       used.any_cut = used.any_cut || !pass.is_exhausted;
     }
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "backward")) ++used.backwards;
+    if (const auto* fact = fact_in(record, fact::kBackward)) ++used.backwards;
   return used;
 }
 

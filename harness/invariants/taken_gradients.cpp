@@ -45,7 +45,7 @@ double factor_between(const Digests& before, const Digests& after) {
 }
 
 void add_how_gradients_parted(const RecordedRun& run, const Row& row, Finding& finding) {
-  if (row.at.phase != "update") return;
+  if (row.at.phase != phase::kUpdate) return;
   auto taken = last_in_step(run, "taken", row);
   if (!taken) return;
   const auto averaged = last_in_step(run, "gradients", row);

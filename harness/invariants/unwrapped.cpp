@@ -44,9 +44,9 @@ std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
     const auto& list = *digests->list;
     if (!is_optimizer(list.of) && !watched.contains(list.of)) continue;
     const auto elements = elements_in(*digests);
-    if (list.role == "parameters") all[list.of].elements = elements;
+    if (list.role == role::kParameters) all[list.of].elements = elements;
     auto& least = all[list.of].gradients;
-    if (const bool is_taken = list.role == "gradients" || list.role == "taken";
+    if (const bool is_taken = list.role == role::kGradients || list.role == role::kTaken;
         is_taken && elements > 0)
       least = least == 0 ? elements : std::min(least, elements);
   }
@@ -102,8 +102,8 @@ bool were_handed_other_batches(const RecordedRun& run) {
 // same updates: something averaged them that no recorder sees.
 bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
   bool any_row = false, any_difference = false;
-  for (const auto& row : rows_of(run, "parameters"))
-    if (row.of == of && row.at.phase == "update") {
+  for (const auto& row : rows_of(run, role::kParameters))
+    if (row.of == of && row.at.phase == phase::kUpdate) {
       if (!row.is_whole() || difference_in(row, "")) return false;
       any_row = true;
     }
@@ -114,7 +114,8 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
   for (const auto& rank : run.ranks) {
     size_t number = 0;
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "backward"); fact && fact->values.contains("loss"))
+      if (const auto* fact = fact_in(record, fact::kBackward);
+          fact && fact->values.contains("loss"))
         losses[number++].push_back(fact->values["loss"].dump());
   }
   for (const auto& [number, texts] : losses) any_difference = any_difference || !all_alike(texts);
@@ -125,7 +126,7 @@ bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
 bool keeps_its_parameters(const Rank& rank) {
   std::map<std::string, const Digests*> first;
   for (const auto& record : rank.records) {
-    const auto* is = digests_in(record, "parameters");
+    const auto* is = digests_in(record, role::kParameters);
     if (!is) continue;
     const auto* before = first.try_emplace(is->list->of, is).first->second;
     if (!std::equal(is->values.begin(), is->values.end(), before->values.begin(),
@@ -156,7 +157,7 @@ bool computes_gradients_alone(const RecordedRun& run) {
          std::count_if(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
            return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
              const auto* fact = std::get_if<Fact>(&record.what);
-             return is_backward(record) || (fact && fact->name == "own gradients");
+             return is_backward(record) || (fact && fact->name == fact::kOwnGradients);
            });
          }) <= 1;
 }
@@ -208,9 +209,9 @@ std::optional<Finding> group_of_one(const RecordedRun& run) {
       model = is->name;
     }
   if (model.empty()) return {};
-  const auto rows = rows_of(run, "parameters");
+  const auto rows = rows_of(run, role::kParameters);
   const bool begin_alike = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-    return row.at.phase == "construction" && row.is_whole() && !difference_in(row, "");
+    return row.at.phase == phase::kConstruction && row.is_whole() && !difference_in(row, "");
   });
   if (!splits && !begin_alike) return {};
   return Finding{"",
@@ -237,7 +238,7 @@ bool updates_centrally(const RecordedRun& run) {
     return false;  // It sends states of random generators, say.
   return std::any_of(only->records.begin(), only->records.end(), [&](const Record& record) {
     const auto* is = std::get_if<Digests>(&record.what);
-    const auto elements = is && is->list->role == "parameters" ? elements_in(*is) : 0;
+    const auto elements = is && is->list->role == role::kParameters ? elements_in(*is) : 0;
     return elements > 0 && sends_parameters(*only, (elements + 1) / 2);  // it may forget some
   });
 }

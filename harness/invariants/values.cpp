@@ -20,7 +20,7 @@ Names infinite_by_design(const std::vector<Row>& rows) {
   Names names;
   std::set<std::string> begun;
   for (const auto& row : rows) {
-    if (!begun.insert(row.of).second || row.at.phase == "update" || !row.is_whole()) continue;
+    if (!begun.insert(row.of).second || row.at.phase == phase::kUpdate || !row.is_whole()) continue;
     const auto& tensors = row.by_rank.front()->list->tensors;
     for (size_t tensor = 0; tensor < tensors.size(); ++tensor)
       if (std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* digests) {
@@ -40,7 +40,7 @@ void forget_finite(Names& infinite, const Row& row) {
 }
 
 // The first tensor of a row that is not finite on some rank.
-std::optional<Finding> not_finite(const Row& row, const std::string& role,
+std::optional<Finding> not_finite(const Row& row, std::string_view role,
                                   const Names& infinite = {}) {
   const Digests* any = nullptr;
   for (const auto* digests : row.by_rank) any = any ? any : digests;
@@ -58,7 +58,7 @@ std::optional<Finding> not_finite(const Row& row, const std::string& role,
     const bool is_one = ranks.size() == 1 && row.by_rank.size() > 1;
     return Finding{"", is_one ? "one_rank_not_finite" : "not_finite",
                    place_of(row) + ", " + any->list->tensors[tensor].name,
-                   role + " of " + row.of + ": " + any->list->tensors[tensor].name +
+                   std::string(role) + " of " + row.of + ": " + any->list->tensors[tensor].name +
                        " holds NaN or infinity on " + ranks_text(ranks) + ", " + place_of(row)};
   }
   return {};
@@ -66,13 +66,13 @@ std::optional<Finding> not_finite(const Row& row, const std::string& role,
 
 // A model may be made without values, which come later: what the next record replaces is not meant.
 std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
-                                                        const std::string& role) {
+                                                        std::string_view role) {
   const auto rows = rows_of(run, role);
-  auto infinite = role == "buffers" ? infinite_by_design(rows) : Names();
+  auto infinite = role == role::kBuffers ? infinite_by_design(rows) : Names();
   const auto is_replaced = [&](const Row& row) {
     const auto next = std::find_if(&row + 1, rows.data() + rows.size(),
                                    [&](const Row& other) { return other.of == row.of; });
-    return row.at.phase == "construction" && next != rows.data() + rows.size() &&
+    return row.at.phase == phase::kConstruction && next != rows.data() + rows.size() &&
            !not_finite(*next, role, infinite);
   };
   for (const auto& row : rows) {
@@ -86,12 +86,13 @@ std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
 // Where a forward begins with parameters that are not finite, and the update before it left finite
 // ones: what wrote them.
 Details written_by_the_program(const RecordedRun& run, const Row& first) {
-  if (first.at.phase != "forward") return {};
+  if (first.at.phase != phase::kForward) return {};
   const Row* before = nullptr;
-  const auto rows = rows_of(run, "parameters");
+  const auto rows = rows_of(run, role::kParameters);
   for (const auto& row : rows)
     if (row.of == first.of && comes_before(row.at, first.at)) before = &row;
-  if (!before || before->at.phase != "update" || not_finite(*before, "parameters")) return {};
+  if (!before || before->at.phase != phase::kUpdate || not_finite(*before, role::kParameters))
+    return {};
   return {Cause{"no update did it, since " + place_of(*before) +
                 " left finite values: the program wrote it between the two"}};
 }
@@ -101,7 +102,7 @@ Details losses_not_finite(const RecordedRun& run, int up_to) {
   std::map<int, std::set<int>> ranks;  // by step
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "backward"); fact && record.at.step <= up_to)
+      if (const auto* fact = fact_in(record, fact::kBackward); fact && record.at.step <= up_to)
         if (const auto loss = fact->text("loss"); loss == "nan" || loss == "inf" || loss == "-inf")
           ranks[record.at.step].insert(rank.number);
   if (ranks.empty() || ranks.begin()->second.size() == run.ranks.size()) return {};
@@ -119,17 +120,17 @@ Judgement values_stay_finite(const RecordedRun& run) {
   std::optional<std::pair<Row, Finding>> first;
   bool is_of_parameters = false;
   // Gradients may overflow where losses are scaled, as long as no update uses them.
-  for (const std::string role : {"parameters", "buffers", "state"}) {
+  for (const auto role : {role::kParameters, role::kBuffers, role::kState}) {
     count += rows_of(run, role).size();
     auto found = first_not_finite(run, role);
     if (!found || (first && !comes_before(found->first.at, first->first.at))) continue;
     first = std::move(found);
-    is_of_parameters = role == "parameters";
+    is_of_parameters = role == role::kParameters;
   }
   if (count == 0) return {.why_not = "no rank recorded a tensor"};
   judgement.compared = counted(count, "record");
   if (!first) return judgement;
-  if (const auto gradients = first_not_finite(run, "gradients");
+  if (const auto gradients = first_not_finite(run, role::kGradients);
       gradients && comes_before(gradients->first.at, first->first.at))
     first->second.details.push_back("before that: " + gradients->second.diagnosis);
   first->second.details += losses_not_finite(run, first->first.at.step);

@@ -48,7 +48,8 @@ bool were_taken(const Rank& rank, size_t backward, const std::string& model) {
       if (is_of_model && at > backward) return true;
       any_update = any_update || is_of_model;
     }
-    const bool is_next = at > backward && fact->name == "backward" && fact->text("model") == model;
+    const bool is_next =
+        at > backward && fact->name == fact::kBackward && fact->text("model") == model;
     if (is_next && fact->values.contains("changed") && !fact->truth("changed")) return false;
   }
   return !any_update;
@@ -61,7 +62,7 @@ using BackwardKey = std::tuple<Moment, std::string, int>;
 // which needs no average.
 std::set<BackwardKey> backwards_that_agree(const RecordedRun& run) {
   std::set<BackwardKey> alike;
-  for (const auto& row : rows_of(run, "gradients"))
+  for (const auto& row : rows_of(run, role::kGradients))
     if (row.is_whole() && !difference_in(row, "")) alike.emplace(row.at, row.of, row.repeat);
   return alike;
 }
@@ -84,7 +85,7 @@ bool stayed_own(const Since& since, bool is_wrapped) {
 // averaged itself, say.
 std::set<std::pair<std::string, int>> updates_that_agree(const RecordedRun& run) {
   std::set<std::pair<std::string, int>> alike;
-  for (const auto& row : rows_of(run, "taken"))
+  for (const auto& row : rows_of(run, role::kTaken))
     if (row.is_whole() && !difference_in(row, "")) alike.emplace(row.of, row.at.step);
   return alike;
 }
@@ -106,7 +107,7 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
     if (is_model(fact->name) && fact->truth("wrapped")) wrapped.insert(fact->name);
-    if (fact->name == "backward") {
+    if (fact->name == fact::kBackward) {
       const auto model = fact->text("model");
       auto& is = since[model];
       is.last = *is.kinds.insert(fact->text("kind")).first;
@@ -208,7 +209,7 @@ std::optional<Found> other_mode(const RecordedRun& run) {
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     std::map<std::string, size_t> counts;
     for (const auto& record : run.ranks[rank].records) {
-      const auto* fact = fact_in(record, "backward");
+      const auto* fact = fact_in(record, fact::kBackward);
       if (!fact || !fact->values.contains("training")) continue;
       auto& modes = all[{fact->text("model"), counts[fact->text("model")]++}];
       modes.at = record.at;
@@ -246,7 +247,7 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     std::map<std::pair<Moment, std::string>, int> count;
     for (size_t position = 0; position < rank.records.size(); ++position) {
       const auto& record = rank.records[position];
-      const auto* fact = fact_in(record, "backward");
+      const auto* fact = fact_in(record, fact::kBackward);
       if (!fact) continue;
       const auto kind = fact->text("kind");
       backwards += kind != "local" && kind != "by hand" ? 1 : 0;

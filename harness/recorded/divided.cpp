@@ -115,7 +115,7 @@ std::optional<Assembly> assembled(const std::vector<const Digests*>& by_rank,
 std::map<std::string, Shards> shards_of(const Rank& rank) {
   std::map<std::string, Shards> all;
   for (const auto& record : rank.records) {
-    const auto* fact = fact_in(record, "shards");
+    const auto* fact = fact_in(record, fact::kShards);
     if (!fact) continue;
     const auto tensors = fact->values.find("tensors");
     if (tensors == fact->values.end() || !tensors->is_array()) continue;
@@ -134,9 +134,9 @@ std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& al
   for (const auto& tensor : list.tensors) {
     // Parts of what no model names.
     const bool is_unnamed =
-        list.role == "state" ? tensor.name.starts_with("parameter ") : is_optimizer(list.of);
+        list.role == role::kState ? tensor.name.starts_with("parameter ") : is_optimizer(list.of);
     if (is_unnamed && !tensor.shape.empty()) shards->emplace(tensor.name, own);
-    if (list.role != "state" || tensor.shape.empty()) continue;
+    if (list.role != role::kState || tensor.shape.empty()) continue;
     for (const auto& [of, parts] : all) {
       const auto owner = of + " ";
       if (!tensor.name.starts_with(owner)) continue;

@@ -48,7 +48,7 @@ int left_over_in(const Rank& rank, const Join& join) {
   for (size_t record = join.from_record; record < join.to_record; ++record) {
     const auto& each = rank.records[record];
     const auto* fact = std::get_if<Fact>(&each.what);
-    count += fact && fact->name == "backward" && each.at.step == join.to_step ? 1 : 0;
+    count += fact && fact->name == fact::kBackward && each.at.step == join.to_step ? 1 : 0;
   }
   return count;
 }

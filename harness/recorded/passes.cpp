@@ -55,7 +55,7 @@ class PassReader {
  public:
   explicit PassReader(const Rank& rank) : rank_(rank) {
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "batch")) has_batches_ = true;
+      if (const auto* fact = fact_in(record, fact::kBatch)) has_batches_ = true;
   }
 
   Passes read() {
@@ -94,13 +94,13 @@ class PassReader {
 
   void take_fact(const Fact& fact, size_t at) {
     const std::string exhausted = " exhausted";
-    if (fact.name == "backward") {
+    if (fact.name == fact::kBackward) {
       has_backward_ = true;
       return take_backward();
     }
     if (is_optimizer(fact.name) && !std::exchange(has_backward_, false))
       return take_backward();  // that no recorder sees, since nothing is wrapped
-    if (fact.name == "batch") {
+    if (fact.name == fact::kBatch) {
       const auto source = fact.text("loader");
       if (auto* pass = current(source)) {
         pass->batches.push_back(batch_in(fact));

@@ -72,7 +72,7 @@ class RankReader {
     if (frame.kind == FrameKind::begin && number > 0) refuse(where, "a history begins once");
     has_ended_ = frame.kind == FrameKind::ending;
     if (frame.kind == FrameKind::moment) at_ = moment_in(frame.header, where);
-    const bool may_run_out = frame.kind == FrameKind::moment && at_.phase == "join";
+    const bool may_run_out = frame.kind == FrameKind::moment && at_.phase == phase::kJoin;
     if (auto& all = rank_.joins; may_run_out && !all.empty() && !all.back().has_ended)
       all.back().out_step = all.back().out_step.value_or(at_.step);
     switch (frame.kind) {

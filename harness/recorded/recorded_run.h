@@ -81,7 +81,7 @@ const Digests* digests_in(const Record& record, std::string_view role);
 
 // True of the fact that a backward ran.
 inline bool is_backward(const Record& record) {
-  return fact_in(record, "backward") != nullptr;
+  return fact_in(record, fact::kBackward) != nullptr;
 }
 
 // A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from

@@ -176,7 +176,7 @@ void add_reductions(const Rank& rank, Details& lines) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name == "backward" && fact->text("kind") == "synchronised")
+    if (fact->name == fact::kBackward && fact->text("kind") == "synchronised")
       ++reduced[fact->text("model")];
     if (!is_optimizer(fact->name)) continue;
     std::set<std::string> models;

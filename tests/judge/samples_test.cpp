@@ -44,35 +44,6 @@ TEST(Samples, FindRepeatedAugmentationThatKnowsNoRanks) {
   }
 }
 
-// Two ranks list the same files in two orders; a sampler splits the numbers.
-TEST(Samples, FindThatRanksNumberTheSameSamplesOtherwise) {
-  for (const int64_t shift : {0, 15}) {
-    auto run = right_run();
-    for (auto& rank : run.ranks) {
-      std::vector<Record> records;
-      for (auto& record : rank.records) {
-        records.push_back(record);
-        const auto* drawn = std::get_if<Drawn>(&record.what);
-        if (!drawn || drawn->name != "loader 0") continue;
-        const auto index = drawn->indices.front();
-        const auto sample = (index + shift * rank.number) % kLength;
-        records.push_back(
-            {record.at, Fact{"batch",
-                             {{"loader", "loader 0"},
-                              {"print", std::to_string(index)},
-                              {"row", Json::array({index, std::to_string(sample)})}}}});
-      }
-      rank.records = std::move(records);
-    }
-    const auto findings = datasets_are_the_same(run).findings;
-    ASSERT_EQ(findings.size(), shift == 0 ? 0u : 1u);
-    if (shift == 0) continue;
-    EXPECT_EQ(findings.front().pattern, "other_content");
-    EXPECT_NE(findings.front().diagnosis.find("what rank 0 was handed as sample "),
-              std::string::npos);
-  }
-}
-
 TEST(Samples, FindPartsOfADatasetWhoseContentIsUnknown) {
   auto run = right_run();
   for (auto& rank : run.ranks)

@@ -27,7 +27,7 @@ std::map<int, int64_t> samples_by_step(const Rank& rank) {
   for (const auto& record : rank.records)
     if (const auto* drawn = std::get_if<Drawn>(&record.what);
         drawn && training.contains(drawn->name))
-      counts[record.at.step + (record.at.phase == "update" ? 1 : 0)] +=
+      counts[record.at.step + (record.at.phase == phase::kUpdate ? 1 : 0)] +=
           static_cast<int64_t>(drawn->indices.size());
   return counts;
 }
@@ -44,8 +44,8 @@ std::vector<int64_t> terms_by_backward(const Rank& rank, int step) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact || record.at.step != step) continue;
-    if (fact->name == "terms") terms += fact->whole("terms").value_or(0);
-    if (fact->name == "backward" && terms > 0) all.push_back(std::exchange(terms, 0));
+    if (fact->name == fact::kTerms) terms += fact->whole("terms").value_or(0);
+    if (fact->name == fact::kBackward && terms > 0) all.push_back(std::exchange(terms, 0));
   }
   return all;
 }
@@ -79,7 +79,7 @@ std::string mean_of_means(const RecordedRun& run, const std::vector<int64_t>& sa
 
 bool changed_before_averaging(const Rank& rank, int step) {
   return std::any_of(rank.records.begin(), rank.records.end(), [&](const Record& record) {
-    const auto* fact = fact_in(record, "backward");
+    const auto* fact = fact_in(record, fact::kBackward);
     return fact && record.at.step == step && fact->truth("changed");
   });
 }
@@ -107,7 +107,7 @@ bool drops_units(const Rank& rank, const PointRow& row) {
   for (const auto& record : rank.records) {
     if (const auto* model = model_in(record); model && model->name == row.point.of)
       has_dropout = model->whole("dropouts").value_or(0) > 0;
-    const auto* fact = fact_in(record, "backward");
+    const auto* fact = fact_in(record, fact::kBackward);
     if (fact && fact->text("model") == row.point.of && fact->values.contains("training") &&
         record.at.step <= row.point.step)
       has_dropout = has_dropout && fact->truth("training");
@@ -233,7 +233,7 @@ StepCounter::StepCounter(const RecordedRun& run, const RecordedRun& one)
     : samples_of_one_(samples_by_step(one.ranks.front())) {
   for (const auto& rank : run.ranks) samples_.push_back(samples_by_step(rank));
   for (const auto& record : run.ranks.front().records)
-    if (const auto* fact = fact_in(record, "backward"))
+    if (const auto* fact = fact_in(record, fact::kBackward))
       ++backwards_[fact->text("model")][record.at.step];
 }
 

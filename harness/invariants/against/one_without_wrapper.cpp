@@ -16,7 +16,7 @@ using Owned = std::vector<std::pair<std::string, std::string>>;  // {model, name
 std::map<std::string, std::set<std::string>> names_by_model(const Rank& rank) {
   std::map<std::string, std::set<std::string>> names;
   for (const auto& record : rank.records) {
-    const auto* digests = digests_in(record, "parameters");
+    const auto* digests = digests_in(record, role::kParameters);
     if (!digests) continue;
     for (const auto& tensor : digests->list->tensors) names[digests->list->of].insert(tensor.name);
   }
@@ -74,7 +74,7 @@ std::set<std::string> rename(Rank& rank, const std::map<std::string, Owned>& own
   for (auto& record : rank.records) {
     const auto* digests = std::get_if<Digests>(&record.what);
     const auto found = digests ? owners.find(digests->list->of) : owners.end();
-    const bool is_renamed = found != owners.end() && digests->list->role != "state" &&
+    const bool is_renamed = found != owners.end() && digests->list->role != role::kState &&
                             digests->list->tensors.size() == found->second.size();
     if (!is_renamed) {
       records.push_back(std::move(record));

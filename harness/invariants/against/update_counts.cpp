@@ -36,7 +36,7 @@ Updates updates_in(const RecordedRun& run) {
 std::optional<Finding> values_ended(const RecordedRun& run, const char* whose) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "not recorded");
+      if (const auto* fact = fact_in(record, fact::kNotRecorded);
           fact && fact->text("what") == "values") {
         const auto held = std::to_string(updates_with_values(rank));
         return Finding{"", "values_ended", "step " + std::to_string(record.at.step),

@@ -27,14 +27,14 @@ std::vector<AveragedGradients> averaged_by(const Rank& rank) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name == "backward") ++backwards[{record.at.step, fact->text("model")}];
-    if (fact->name == "own gradients") {
+    if (fact->name == fact::kBackward) ++backwards[{record.at.step, fact->text("model")}];
+    if (fact->name == fact::kOwnGradients) {
       auto& is = own[fact->text("of")];
       is.is_hooked = is.is_hooked || fact->values.value("hooked", false);
       for (auto& [name, values] : values_in(*fact)) is.own[name] = std::move(values);
       if (is_optimizer(fact->text("of"))) ++backwards[{record.at.step, fact->text("of")}];
     }
-    if (fact->name == "averaged gradients") {
+    if (fact->name == fact::kAveragedGradients) {
       auto is = std::exchange(own[fact->text("of")], {});
       is.at = record.at;
       is.of = fact->text("of");
@@ -66,8 +66,8 @@ std::vector<AveragedValue> values_of(const AveragedByRank& ranks) {
 }
 
 std::string gradients_text(const AveragedGradients& is) {
-  return std::string(is.at.phase == "backward" ? "the gradients after a backward"
-                                               : "the gradients that an update took") +
+  return std::string(is.at.phase == phase::kBackward ? "the gradients after a backward"
+                                                     : "the gradients that an update took") +
          " of " + is.of;
 }
 

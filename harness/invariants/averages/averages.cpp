@@ -23,7 +23,7 @@ double elements_summed(const Rank& rank, int step) {
   for (const auto& event : rank.history.events)
     if (const auto* is = std::get_if<Collective>(&event.what);
         is && is->op == "allreduce" && event.at.step == step &&
-        (event.at.phase == "backward" || event.at.phase == "update"))
+        (event.at.phase == phase::kBackward || event.at.phase == phase::kUpdate))
       elements += static_cast<double>(is->elements);
   return elements;
 }
@@ -37,8 +37,8 @@ std::optional<Found> summed_again(const RecordedRun& run) {
       const auto* digests = std::get_if<Digests>(&record.what);
       if (!digests) continue;
       const auto& list = *digests->list;
-      if (list.role == "gradients") last[list.of] = digests;
-      if (list.role != "taken" || !last.contains(list.of)) continue;
+      if (list.role == role::kGradients) last[list.of] = digests;
+      if (list.role != role::kTaken || !last.contains(list.of)) continue;
       double elements = 0;
       for (const auto& tensor : list.tensors)
         elements += static_cast<double>(count_of(tensor.shape));
@@ -68,7 +68,7 @@ std::optional<Found> summed_again(const RecordedRun& run) {
 std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = fact_in(record, "clip");
+      const auto* fact = fact_in(record, fact::kClip);
       if (!fact) continue;
       const double scale = fact->number("scale").value_or(1),
                    most = fact->number("most").value_or(0),
@@ -93,7 +93,7 @@ std::optional<Found> clipped_while_scaled(const RecordedRun& run) {
 std::optional<Found> not_waited(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      const auto* fact = fact_in(record, "unwaited");
+      const auto* fact = fact_in(record, fact::kUnwaited);
       if (!fact) continue;
       const auto place = "step " + std::to_string(record.at.step) + ", update";
       return Found{
@@ -117,11 +117,11 @@ std::optional<Finding> clipped_before_averaging(const RecordedRun& run) {
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact) continue;
-      if (fact->name == "clip" &&
+      if (fact->name == fact::kClip &&
           fact->number("norm").value_or(0) > fact->number("most").value_or(0))
         for (const auto& of : fact->values.value("own", Json::array()))
           if (of.is_string()) clipped[one_line(of.get<std::string>())] = &record;
-      if (fact->name != "averaged gradients" || !clipped.contains(fact->text("of")) ||
+      if (fact->name != fact::kAveragedGradients || !clipped.contains(fact->text("of")) ||
           record.at.step != clipped[fact->text("of")]->at.step ||
           elements_summed(rank, record.at.step) == 0)
         continue;

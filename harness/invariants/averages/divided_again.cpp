@@ -23,7 +23,7 @@ std::set<std::string> hooked_in(const RecordedRun& run) {
   std::set<std::string> hooked;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "own gradients")) hooked.insert(fact->text("of"));
+      if (const auto* fact = fact_in(record, fact::kOwnGradients)) hooked.insert(fact->text("of"));
   return hooked;
 }
 
@@ -37,14 +37,14 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
   std::map<std::string, std::vector<Moment>> divided;
   std::set<std::string> others;
   for (const auto& record : run.ranks.front().records) {
-    if (const auto* fact = fact_in(record, "backward")) ++backwards[fact->text("model")];
+    if (const auto* fact = fact_in(record, fact::kBackward)) ++backwards[fact->text("model")];
     if (const auto* fact = std::get_if<Fact>(&record.what); fact && is_optimizer(fact->name))
       backwards.clear();
     const auto* digests = std::get_if<Digests>(&record.what);
     if (!digests) continue;
     const auto& list = *digests->list;
-    if (list.role == "gradients") last[list.of] = digests;
-    if (list.role != "taken" || !last.contains(list.of)) continue;
+    if (list.role == role::kGradients) last[list.of] = digests;
+    if (list.role != role::kTaken || !last.contains(list.of)) continue;
     if (backwards[list.of] == 1 && !hooked.contains(list.of) &&
         !differ(factor_between(*last[list.of], *digests), 1 / world) &&
         have_one_whole_part(run, record.at.step) &&
@@ -63,11 +63,11 @@ std::set<int> plain_steps(const RecordedRun& run, const std::set<std::string>& h
   std::set<int> steps, others;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      if (const auto* fact = fact_in(record, "backward"))
+      if (const auto* fact = fact_in(record, fact::kBackward))
         (fact->text("kind") == "synchronised" && !hooked.contains(fact->text("model")) ? steps
                                                                                        : others)
             .insert(record.at.step);
-      if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "taken")
+      if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == role::kTaken)
         others.insert(record.at.step);
     }
   for (const int step : others) steps.erase(step);
@@ -81,7 +81,7 @@ std::set<int> steps_averaged_by_hand(const RecordedRun& run) {
   for (const auto& ranks : averages.all()) {
     const auto& is = *ranks.front();
     const bool is_plain =
-        is_optimizer(is.of) && is.at.phase == "update" && is_times_the_average(ranks, 1);
+        is_optimizer(is.of) && is.at.phase == phase::kUpdate && is_times_the_average(ranks, 1);
     (is_plain ? steps : others).insert(is.at.step);
   }
   for (const int step : others) steps.erase(step);
@@ -95,9 +95,10 @@ std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
   for (size_t number = 0; number < run.ranks.size(); ++number) {
     bool has_part = false;
     for (const auto& record : run.ranks[number].records) {
-      if (fact_in(record, "backward") || fact_in(record, "own gradients") || optimizer_in(record))
+      if (fact_in(record, fact::kBackward) || fact_in(record, fact::kOwnGradients) ||
+          optimizer_in(record))
         has_part = false;
-      const auto* fact = fact_in(record, "terms");
+      const auto* fact = fact_in(record, fact::kTerms);
       if (!fact) continue;
       const auto summed = fact->whole("summed");
       auto& by_rank = weights[record.at.step];

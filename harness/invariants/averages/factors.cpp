@@ -56,7 +56,7 @@ bool exchanges_activations(const RecordedRun& run, int step) {
   for (const auto& rank : run.ranks)
     for (const auto& event : rank.history.events)
       if (const auto* is = std::get_if<Collective>(&event.what);
-          is && event.at.step == step && event.at.phase == "forward" &&
+          is && event.at.step == step && event.at.phase == phase::kForward &&
           !is->op.starts_with("ddp_") && is->elements > kMetricElementsMost)
         return true;
   return false;
@@ -173,7 +173,7 @@ void add_sums(const RecordedRun& run, const std::vector<AveragedByRank>& all,
     if (!is_times_the_average(ranks, static_cast<double>(ranks.size()))) continue;
     const auto weights = loss_weights_in(run, first.at.step);
     // A further backward adds to them, and the next sum counts them once more.
-    const bool is_added_to = is_optimizer(first.of) && first.at.phase == "backward";
+    const bool is_added_to = is_optimizer(first.of) && first.at.phase == phase::kBackward;
     if (!is_added_to && (weights == LossWeights::divided ||
                          (first.is_hooked && exchanges_activations(run, first.at.step))))
       continue;

@@ -28,7 +28,7 @@ struct Part {
 std::vector<std::pair<Moment, std::string>> classes_of(const Rank& rank) {
   std::vector<std::pair<Moment, std::string>> all;
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "terms");
+    if (const auto* fact = fact_in(record, fact::kTerms);
         fact && !fact->text("classes").empty() &&
         (all.empty() || comes_before(all.back().first, record.at)))
       all.emplace_back(record.at, fact->text("classes"));
@@ -47,10 +47,10 @@ std::map<std::string, std::vector<Backward>> backwards_of(const Rank& rank) {
   for (const auto& record : rank.records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    if (fact->name == "terms")
+    if (fact->name == fact::kTerms)
       parts.push_back({fact->text("function"), fact->whole("terms").value_or(0),
                        fact->number("weight").value_or(std::nan(""))});
-    if (fact->name == "backward")
+    if (fact->name == fact::kBackward)
       all[fact->text("model")].push_back({record.at, std::exchange(parts, {})});
     if (is_optimizer(fact->name)) parts.clear();
   }
@@ -168,7 +168,7 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
     double most = 0;  // a smaller one is an auxiliary part's
     bool any_divided_part = false;
     for (const auto& record : rank.records) {
-      const auto* fact = fact_in(record, "terms");
+      const auto* fact = fact_in(record, fact::kTerms);
       if (!fact || record.at.step != step) continue;
       const double is = fact->number("weight").value_or(std::nan(""));
       any = true;
@@ -188,7 +188,7 @@ LossWeights loss_weights_in(const RecordedRun& run, int step) {
 
 bool have_one_whole_part(const RecordedRun& run, int step) {
   const auto is_whole = [&](const Record& record) {
-    const auto* fact = fact_in(record, "terms");
+    const auto* fact = fact_in(record, fact::kTerms);
     return fact && record.at.step == step && fact->number("weight").value_or(1) >= kWholeLeast;
   };
   return std::ranges::all_of(run.ranks, [&](const Rank& rank) {
@@ -222,7 +222,7 @@ std::optional<Finding> labels_without_offset(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     size_t backwards = 0;
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "terms");
+      if (const auto* fact = fact_in(record, fact::kTerms);
           fact && fact->text("function") == "nll_loss") {
         if (fact->text("labels") != "first") return {};  // classes that happen to be so
         ++backwards;

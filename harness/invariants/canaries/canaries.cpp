@@ -83,7 +83,8 @@ const std::vector<Canary>& canaries() {
            }
          })},
         {"data.is_partitioned", "same_losses", each([](Rank& rank) {
-           std::erase_if(rank.records, [](const Record& is) { return is.at.phase == "data"; });
+           std::erase_if(rank.records,
+                         [](const Record& is) { return is.at.phase == phase::kData; });
            for (int step = 0; step < kSteps; ++step)
              nth<Fact>(rank, step, "backward").values["loss"] = 0.5 + step;
          })},

@@ -14,7 +14,7 @@ inline constexpr int kSteps = 4;
 inline constexpr int64_t kLength = 16;
 
 inline Digests digests(const std::string& role, const std::vector<Digest>& values) {
-  TensorList list{.of = role == "state" ? "optimizer 0" : "model 0", .role = role};
+  TensorList list{.of = role == role::kState ? "optimizer 0" : "model 0", .role = role};
   for (size_t i = 0; i < values.size(); ++i)
     list.tensors.push_back({"w" + std::to_string(i), "float32", {2}});
   return {std::make_shared<const TensorList>(std::move(list)), values};

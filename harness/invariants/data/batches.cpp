@@ -168,7 +168,7 @@ bool divides_batches(const RecordedRun& run) {
   std::map<std::string, std::vector<std::vector<std::string>>> parts;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = fact_in(record, "part")) {
+      if (const auto* fact = fact_in(record, fact::kPart)) {
         if (fact->truth("whole")) return false;  // It trains on the same data as other ranks.
         auto& of_model = parts[fact->text("model")];
         of_model.resize(run.ranks.size());
@@ -195,11 +195,11 @@ SameLosses same_losses(const RecordedRun& run) {
     std::set<int> preceded;  // steps in whose forward a collective of the program's own ran
     for (const auto& event : is.history.events)
       if (const auto* sent = std::get_if<Collective>(&event.what);
-          sent && event.at.phase == "forward" && !sent->op.starts_with("ddp_"))
+          sent && event.at.phase == phase::kForward && !sent->op.starts_with("ddp_"))
         preceded.insert(event.at.step);
     std::map<std::string, size_t> counts;
     for (const auto& record : is.records) {
-      const auto* fact = fact_in(record, "backward");
+      const auto* fact = fact_in(record, fact::kBackward);
       if (!fact) continue;
       const auto kind = fact->text("kind");
       if (kind == "no_sync" || kind == "local" || kind == "bare")

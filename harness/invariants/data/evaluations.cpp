@@ -22,7 +22,8 @@ std::map<int, size_t> small_reductions(const Rank& rank) {
     const auto* is = std::get_if<Collective>(&event.what);
     if (!is || (is->op != "allreduce" && is->op != "reduce")) continue;
     if (is->elements > kMetricElementsMost) continue;
-    if (event.at.phase == "forward" || event.at.phase == "data") ++counts[event.at.step];
+    if (event.at.phase == phase::kForward || event.at.phase == phase::kData)
+      ++counts[event.at.step];
   }
   return counts;
 }
@@ -51,7 +52,7 @@ bool gathers_the_padding(const Rank& rank, const Pass& pass) {
   const int step = pass.last.step;
   const bool is_trimmed =
       std::any_of(rank.records.begin(), rank.records.end(), [&](const auto& is) {
-        const auto* fact = fact_in(is, "call");
+        const auto* fact = fact_in(is, fact::kCall);
         return fact && is.at.step == step && fact->truth("trims");
       });
   return !is_trimmed &&
@@ -60,7 +61,7 @@ bool gathers_the_padding(const Rank& rank, const Pass& pass) {
                        const auto* is = std::get_if<Collective>(&event.what);
                        return is && is->op.find("allgather") != std::string::npos &&
                               event.at.step == step &&
-                              (event.at.phase == "forward" || event.at.phase == "data");
+                              (event.at.phase == phase::kForward || event.at.phase == phase::kData);
                      });
 }
 

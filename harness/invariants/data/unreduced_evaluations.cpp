@@ -40,10 +40,10 @@ bool is_combined(const Rank& rank, const std::vector<std::string>& ops, const Pa
   for (size_t at = 0; at < rank.records.size(); ++at) {
     const auto* fact = std::get_if<Fact>(&rank.records[at].what);
     if (!fact) continue;
-    const bool is_call = fact->name == "call";
+    const bool is_call = fact->name == fact::kCall;
     const auto number = is_call ? call++ : call;
     if (at < pass.begin) continue;
-    if (fact->name == "exchange" || (is_call && combines(ops[number]))) return true;
+    if (fact->name == fact::kExchange || (is_call && combines(ops[number]))) return true;
     if (at > pass.end && is_optimizer(fact->name)) return false;
   }
   return false;

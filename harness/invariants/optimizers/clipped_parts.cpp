@@ -34,7 +34,7 @@ std::vector<std::set<std::string>> parts_of(const RecordedRun& run, const std::s
       if (const auto* fact = optimizer_in(record))
         for (const auto& [of, name] : names_in(*fact, "part"))
           if (of == model) said[rank].insert(name);
-      const auto* digests = digests_in(record, "state");
+      const auto* digests = digests_in(record, role::kState);
       if (!digests) continue;
       for (const auto& tensor : digests->list->tensors)
         if (const auto end = tensor.name.rfind(' ');
@@ -76,9 +76,9 @@ std::string text_of(double factor) {
 
 std::optional<Found> clipped_by_part(const RecordedRun& run) {
   std::map<std::pair<std::string, int>, Row> gradients;  // the last of each model and step
-  for (const auto& row : rows_of(run, "gradients"))
+  for (const auto& row : rows_of(run, role::kGradients))
     gradients.insert_or_assign({row.of, row.at.step}, row);
-  for (const auto& row : rows_of(run, "taken")) {
+  for (const auto& row : rows_of(run, role::kTaken)) {
     const auto found = gradients.find({row.of, row.at.step});
     if (found == gradients.end() || !found->second.is_whole()) continue;
     const auto parts = parts_of(run, row.of);

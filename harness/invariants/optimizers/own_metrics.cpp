@@ -22,7 +22,7 @@ using Metrics = std::map<std::string, std::vector<Metric>>;  // by optimizer, in
 Metrics metrics_of(const Rank& rank) {
   Metrics metrics;
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "metric"))
+    if (const auto* fact = fact_in(record, fact::kMetric))
       metrics[fact->text("of")].push_back(
           {record.at, fact->number("value").value_or(std::nan(""))});
   return metrics;

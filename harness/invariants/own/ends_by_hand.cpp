@@ -28,7 +28,7 @@ Held held_by_hand(const Rank& rank) {
 bool trains_within_steps(const RecordedRun& run) {
   return std::ranges::any_of(run.ranks, [](const Rank& rank) {
     return std::ranges::any_of(rank.records, [](const Record& record) {
-      return fact_in(record, "trained within a step") != nullptr;
+      return fact_in(record, fact::kTrainedWithinAStep) != nullptr;
     });
   });
 }
@@ -44,7 +44,7 @@ Held numbered(const std::vector<Held>& ranks, size_t number) {
 int64_t elements_reached(const Rank& rank) {
   int64_t elements = 0;
   for (const auto& record : rank.records)
-    if (const auto* is = digests_in(record, "begun"); is && is->list->of == kNoOptimizer)
+    if (const auto* is = digests_in(record, role::kBegun); is && is->list->of == kNoOptimizer)
       for (const auto& tensor : is->list->tensors) elements += count_of(tensor.shape);
   return elements;
 }

@@ -10,8 +10,8 @@ namespace lockstep::recorded {
 EvaluatedUnlike evaluated_unlike(const RecordedRun& run) {
   EvaluatedUnlike out;
   const auto later = averaged_between_updates(run);
-  const auto trained = rows_of(run, "parameters");
-  for (const auto& row : rows_of(run, "evaluated")) {
+  const auto trained = rows_of(run, role::kParameters);
+  for (const auto& row : rows_of(run, role::kEvaluated)) {
     if (!row.is_whole() || row.is_divided() || later.contains(row.of)) continue;
     auto finding = difference_in(row, "the parameters of " + row.of + " with which ranks evaluate");
     if (!finding || finding->pattern == "other_shape") continue;
@@ -19,7 +19,8 @@ EvaluatedUnlike evaluated_unlike(const RecordedRun& run) {
     for (const auto& other : trained) {
       if (other.of != row.of || !other.is_whole()) continue;
       if (comes_before(other.at, row.at)) before = &other;
-      if (other.at.phase == "update" && !comes_before(other.at, row.at) && !after) after = &other;
+      if (other.at.phase == phase::kUpdate && !comes_before(other.at, row.at) && !after)
+        after = &other;
     }
     if (before && difference_in(*before, "")) continue;  // found there
     finding->pattern = "changed_on_some_ranks";

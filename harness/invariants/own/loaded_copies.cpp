@@ -24,7 +24,7 @@ std::map<std::string, std::vector<int>> loads_of(const Rank& rank) {
 std::map<std::string, size_t> values_of_copies(const Rank& rank) {
   std::map<std::string, size_t> counts;
   for (const auto& record : rank.records)
-    if (const auto* is = digests_in(record, "average"); is && is_copy(is->list->of))
+    if (const auto* is = digests_in(record, role::kAverage); is && is_copy(is->list->of))
       ++counts[is->list->of];
   return counts;
 }

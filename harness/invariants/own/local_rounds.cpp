@@ -26,7 +26,8 @@ std::vector<int> updates_before_collectives(const Rank& rank) {
   for (const auto& event : rank.history.events) {
     const auto* is = std::get_if<Collective>(&event.what);
     if (is && is->group == kWorld && !is_point_to_point(is->op))
-      updates.push_back(std::min(event.at.step, kMost) + (event.at.phase == "update" ? 1 : 0));
+      updates.push_back(std::min(event.at.step, kMost) +
+                        (event.at.phase == phase::kUpdate ? 1 : 0));
   }
   return updates;
 }
@@ -131,7 +132,7 @@ class Aligning {
 
   // Leaves what loaders dealt in the run: a rank's part of the data is as long as it is.
   static bool is_of_an_update(const Record& record) {
-    if (const auto* is = std::get_if<Digests>(&record.what)) return is->list->role != "random";
+    if (const auto* is = std::get_if<Digests>(&record.what)) return is->list->role != role::kRandom;
     const auto* fact = std::get_if<Fact>(&record.what);
     static const std::set<std::string> kNames{
         "terms",    "clip",    "backward",      "part",
@@ -151,12 +152,13 @@ void leave_out_unshared_digests(RecordedRun& run) {
   std::vector<std::set<Place>> updated(run.ranks.size());
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* is = digests_in(record, "parameters"); is && record.at.phase == "update")
+      if (const auto* is = digests_in(record, role::kParameters);
+          is && record.at.phase == phase::kUpdate)
         updated[rank].emplace(is->list->of, record.at.step);
   for (auto& rank : run.ranks)
     std::erase_if(rank.records, [&](const Record& record) {
       const auto* is = std::get_if<Digests>(&record.what);
-      if (!is || record.at.phase == "construction") return false;
+      if (!is || record.at.phase == phase::kConstruction) return false;
       const Place place{is->list->of, record.at.step};
       const auto count = std::count_if(updated.begin(), updated.end(),
                                        [&](const auto& each) { return each.contains(place); });
@@ -190,7 +192,8 @@ Finding unlike_rounds(const RecordedRun& run, const std::vector<std::vector<Roun
 int64_t elements_trained(const Rank& rank) {
   int64_t most = 0;
   for (const auto& record : rank.records)
-    if (const auto* is = digests_in(record, "parameters")) most = std::max(most, elements_in(*is));
+    if (const auto* is = digests_in(record, role::kParameters))
+      most = std::max(most, elements_in(*is));
   return most;
 }
 
@@ -207,8 +210,8 @@ bool takes_averaged_gradients(const Rank& rank) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact || !fact->values.contains("tensors")) continue;
     const auto& tensors = fact->values.at("tensors");
-    if (fact->name == "own gradients") own[fact->text("of")] = tensors;
-    if (fact->name != "averaged gradients") continue;
+    if (fact->name == fact::kOwnGradients) own[fact->text("of")] = tensors;
+    if (fact->name != fact::kAveragedGradients) continue;
     if (const auto found = own.find(fact->text("of"));
         found != own.end() && found->second != tensors)
       return true;

@@ -60,8 +60,9 @@ bool holds_of_all(const RecordedRun& run, Is is) {
 bool trains_in_stages(const RecordedRun& run) {
   if (!holds_of_all(run, [](const Rank& rank) { return sends_to_single_ranks(rank); }))
     return false;
-  for (const auto& row : rows_of(run, "parameters"))
-    if (row.at.phase == "construction" && (!row.is_whole() || difference_in(row, ""))) return true;
+  for (const auto& row : rows_of(run, role::kParameters))
+    if (row.at.phase == phase::kConstruction && (!row.is_whole() || difference_in(row, "")))
+      return true;
   return false;
 }
 
@@ -69,8 +70,8 @@ bool trains_in_stages(const RecordedRun& run) {
 size_t steps_through_collectives(const Rank& rank) {
   std::set<int> steps;
   for (const auto& record : rank.records)
-    if (const auto* fact = fact_in(record, "call");
-        fact && fact->truth("graph") && record.at.phase != "backward")
+    if (const auto* fact = fact_in(record, fact::kCall);
+        fact && fact->truth("graph") && record.at.phase != phase::kBackward)
       steps.insert(record.at.step);
   return steps.size();
 }
@@ -101,8 +102,8 @@ bool differs_everywhere(const Row& row) {
 // Moments between updates at which all ranks have other parameters than before, all unlike.
 size_t moments_of_mixing(const RecordedRun& run) {
   size_t count = 0;
-  for (const auto& row : rows_of(run, "parameters")) {
-    if (row.at.phase != "forward" || !is_optimizer(row.of)) continue;
+  for (const auto& row : rows_of(run, role::kParameters)) {
+    if (row.at.phase != phase::kForward || !is_optimizer(row.of)) continue;
     if (!row.is_whole() || !differs_everywhere(row)) return 0;
     ++count;
   }
@@ -112,7 +113,7 @@ size_t moments_of_mixing(const RecordedRun& run) {
 bool exchanges_parameters(const Rank& rank) {
   std::map<std::string, int64_t> elements;
   for (const auto& record : rank.records)
-    if (const auto* is = digests_in(record, "parameters")) {
+    if (const auto* is = digests_in(record, role::kParameters)) {
       auto& count = elements[is->list->of] = 0;
       for (const auto& tensor : is->list->tensors) count += count_of(tensor.shape);
     }

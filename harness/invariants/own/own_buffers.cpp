@@ -7,7 +7,7 @@
 namespace lockstep::recorded {
 
 std::optional<Finding> own_buffers(const RecordedRun& run) {
-  auto rows = rows_of(run, "own buffers");
+  auto rows = rows_of(run, role::kOwnBuffers);
   std::erase_if(rows, [](const Row& row) { return !row.is_whole() || row.at.step == 0; });
   const bool always = std::all_of(
       rows.begin(), rows.end(), [](const Row& row) { return difference_in(row, "").has_value(); });

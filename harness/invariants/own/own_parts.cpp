@@ -24,7 +24,7 @@ enum class Unlike { kNothing, kShapes, kValues };
 // True if the rank sends what it updated.
 bool sends(const Rank& rank, const Event& event, const Collective& is) {
   const bool gathers = is.op.ends_with("allgather") || is.op == "_allgather_base";
-  return event.at.phase == "update" &&
+  return event.at.phase == phase::kUpdate &&
          (gathers || (is.op == "broadcast" && is.root == rank.number));
 }
 
@@ -35,7 +35,7 @@ Part part_of(const Rank& rank, Unlike unlike) {
     if (const auto* fact = optimizer_in(record))
       part.sent[record.at.step] = part.reduced[record.at.step] = 0;
     const auto* is = std::get_if<Digests>(&record.what);
-    if (is && is->list->role == "parameters" && is_optimizer(is->list->of))
+    if (is && is->list->role == role::kParameters && is_optimizer(is->list->of))
       updated[is->list->of] = elements_in(*is);
   }
   for (const auto& [of, elements] : updated) part.updated += elements;
@@ -66,11 +66,11 @@ bool reduces_all(const Part& part) {
 // one model, and what all but one rank trained is lost.
 bool become_the_same(const RecordedRun& run) {
   std::map<std::string, std::vector<const Digests*>> last;
-  for (const auto& row : rows_of(run, "parameters")) {
+  for (const auto& row : rows_of(run, role::kParameters)) {
     if (!is_optimizer(row.of)) continue;
     auto& held = last[row.of];
     keep_latest(row, held);
-    if (row.at.phase == "forward" && all_hold_the_same(held)) return true;
+    if (row.at.phase == phase::kForward && all_hold_the_same(held)) return true;
   }
   return false;
 }
@@ -81,8 +81,8 @@ Unlike unlike_tensors(const RecordedRun& run) {
     if (std::any_of(rank.records.begin(), rank.records.end(),
                     [](const Record& record) { return model_in(record); }))
       return Unlike::kNothing;
-  for (const auto& row : rows_of(run, "parameters")) {
-    if (row.at.phase != "construction" || !is_optimizer(row.of)) continue;
+  for (const auto& row : rows_of(run, role::kParameters)) {
+    if (row.at.phase != phase::kConstruction || !is_optimizer(row.of)) continue;
     if (const auto difference = row.is_whole() ? difference_in(row, "") : std::nullopt)
       return difference->pattern == "other_shape" ? Unlike::kShapes : Unlike::kValues;
   }

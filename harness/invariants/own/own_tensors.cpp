@@ -25,8 +25,8 @@ bool exchanges_by_all_to_all(const Rank& rank) {
 // The tensors without a wrapper with which the ranks began unlike.
 Names unlike_at_first(const RecordedRun& run) {
   Names names;
-  for (const auto& row : rows_of(run, "parameters")) {
-    if (!is_optimizer(row.of) || row.at.phase != "construction" || !row.is_whole()) continue;
+  for (const auto& row : rows_of(run, role::kParameters)) {
+    if (!is_optimizer(row.of) || row.at.phase != phase::kConstruction || !row.is_whole()) continue;
     const auto& first = *row.by_rank.front();
     for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
       if (std::any_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
@@ -42,7 +42,7 @@ Names unlike_at_first(const RecordedRun& run) {
 // them: the ranks should have begun alike.
 void leave_averaged(Names& names, const RecordedRun& run) {
   std::map<std::pair<std::string, std::string>, bool> averaged;  // so far
-  for (const auto& row : rows_of(run, "gradients")) {
+  for (const auto& row : rows_of(run, role::kGradients)) {
     const auto found = names.find(row.of);
     if (found == names.end() || !row.is_whole()) continue;
     const auto& first = *row.by_rank.front();
@@ -70,7 +70,8 @@ Digests without(const Digests& digests, const std::set<std::string>& names) {
   Digests rest;
   for (size_t tensor = 0; tensor < digests.values.size(); ++tensor) {
     const auto& entry = digests.list->tensors[tensor];
-    const auto of = list.role == "state" ? entry.name.substr(0, entry.name.rfind(' ')) : entry.name;
+    const auto of =
+        list.role == role::kState ? entry.name.substr(0, entry.name.rfind(' ')) : entry.name;
     if (names.contains(of)) continue;
     list.tensors.push_back(entry);
     rest.values.push_back(digests.values[tensor]);

@@ -33,12 +33,12 @@ std::map<std::string, Optimizer> unwrapped_optimizers_of(const Rank& rank) {
   for (const auto& record : rank.records) {
     if (const auto* span = std::get_if<Span>(&record.what))
       backwards += span->name == "backward" ? 1 : 0;
-    if (const auto* digests = digests_in(record, "parameters");
+    if (const auto* digests = digests_in(record, role::kParameters);
         digests && all[digests->list->of].tensors.empty())
       all[digests->list->of].tensors = digests->list->tensors;
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) continue;
-    of_models += fact->name == "backward" ? 1 : 0;
+    of_models += fact->name == fact::kBackward ? 1 : 0;
     if (!is_optimizer(fact->name)) continue;
     auto& is = all[fact->name];
     is.steps.push_back(record.at.step);
@@ -96,10 +96,10 @@ class Leaving {
     if (const auto* digests = std::get_if<Digests>(&record.what))
       return names_.contains(digests->list->of) ||
              // The model as it is meanwhile: frozen, say.
-             (is_at && record.at.phase == "update" && digests->list->role != "average");
+             (is_at && record.at.phase == phase::kUpdate && digests->list->role != role::kAverage);
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact) return false;
-    const bool is_of_losses = fact->name == "terms" || fact->name == "clip";
+    const bool is_of_losses = fact->name == fact::kTerms || fact->name == fact::kClip;
     return names_.contains(fact->name) || names_.contains(fact->text("of")) ||
            names_.contains(fact->text("optimizer")) || (is_of_losses && is_at);
   }

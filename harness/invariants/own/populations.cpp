@@ -13,9 +13,9 @@ namespace lockstep::recorded {
 namespace {
 
 bool began_unlike(const RecordedRun& run) {
-  const auto rows = rows_of(run, "parameters");
+  const auto rows = rows_of(run, role::kParameters);
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-    return row.at.phase == "construction" && row.is_whole() && difference_in(row, "");
+    return row.at.phase == phase::kConstruction && row.is_whole() && difference_in(row, "");
   });
 }
 
@@ -37,13 +37,13 @@ bool has_unlike_settings(const RecordedRun& run) {
 std::set<size_t> ranks_copied(const RecordedRun& run, bool some_keep_theirs) {
   std::set<size_t> copied;
   std::map<std::string, std::vector<const Digests*>> last;  // by optimizer
-  for (const auto& row : rows_of(run, "parameters")) {
+  for (const auto& row : rows_of(run, role::kParameters)) {
     if (!is_optimizer(row.of)) continue;
     auto& before = last[row.of];
     before.resize(row.by_rank.size(), nullptr);
     auto after = before;
     keep_latest(row, after);
-    if (row.at.phase == "forward" && !(some_keep_theirs && all_hold_the_same(after)))
+    if (row.at.phase == phase::kForward && !(some_keep_theirs && all_hold_the_same(after)))
       for (size_t rank = 0; rank < before.size(); ++rank)
         for (size_t other = 0; other < before.size(); ++other)
           if (hold_the_same(row.by_rank[rank], before[other]) &&

@@ -92,8 +92,8 @@ std::vector<Averaging> averagings_in(const RecordedRun& run) {
   const bool updates_by_hand_alone = averaged_between_updates(run).empty();
   // By tensors: a new optimizer takes over its own. What is updated by hand has names of its own.
   std::vector<Latest> last, last_by_hand;
-  auto rows = rows_of(run, "parameters");
-  for (auto& row : rows_of(run, "ended")) rows.push_back(std::move(row));
+  auto rows = rows_of(run, role::kParameters);
+  for (auto& row : rows_of(run, role::kEnded)) rows.push_back(std::move(row));
   for (const auto& row : rows) {
     const bool is_by_hand = row.of == kNoOptimizer;
     if (!row.is_whole() || row.is_divided() || (updates_by_hand_alone && !is_by_hand)) continue;
@@ -102,7 +102,7 @@ std::vector<Averaging> averagings_in(const RecordedRun& run) {
     const auto& held = latest.held;
     const bool had_others = held.size() == run.ranks.size() && !all_hold_the_same(held);
     const bool is_same = all_hold_the_same(row.by_rank);
-    if (had_others && row.at.phase != "update" && is_same)
+    if (had_others && row.at.phase != phase::kUpdate && is_same)
       if (auto growth = growth_of(first, held)) {
         growth->is_from_zero = latest.was_zero;
         all.push_back({row.of, row.at, *growth});

@@ -36,7 +36,7 @@ BitsByName begun_in(const RecordedRun& run, bool only_later) {
   for (const auto& rank : run.ranks) {
     std::optional<int> first;
     for (const auto& record : rank.records)
-      if (const auto* is = digests_in(record, "begun"); is && is->list->of == kNoOptimizer) {
+      if (const auto* is = digests_in(record, role::kBegun); is && is->list->of == kNoOptimizer) {
         if (!first) first = record.at.step;
         for (size_t i = 0; i < is->values.size() && (!only_later || record.at.step > *first); ++i)
           begun[is->list->tensors[i].name].push_back(is->values[i].bits);
@@ -55,8 +55,8 @@ std::vector<size_t> changes_before_further(const Rank& rank) {
   std::vector<size_t> before;
   size_t changes = 0;
   for (const auto& record : rank.records) {
-    const auto* begun = digests_in(record, "begun");
-    const auto* changed = digests_in(record, "parameters");
+    const auto* begun = digests_in(record, role::kBegun);
+    const auto* changed = digests_in(record, role::kParameters);
     if (begun && begun->list->of == kNoOptimizer) before.push_back(changes);
     if (changed && changed->list->of == kNoOptimizer) ++changes;
   }
@@ -74,7 +74,7 @@ bool reach_at_other_times(const RecordedRun& run) {
 }  // namespace
 
 bool order_is_unknown(const RecordedRun& run) {
-  const auto rows = rows_of(run, "parameters");
+  const auto rows = rows_of(run, role::kParameters);
   const bool is_alone =
       std::ranges::all_of(rows, [](const Row& row) { return row.of == kNoOptimizer; });
   if (is_alone && reach_at_other_times(run)) return true;
@@ -103,7 +103,7 @@ bool are_by_hand_beside(const Row& row, const std::vector<Row>& rows) {
 }
 
 bool end_alike_by_hand(const RecordedRun& run) {
-  const auto rows = rows_of(run, "ended");
+  const auto rows = rows_of(run, role::kEnded);
   return std::ranges::any_of(rows, [](const Row& row) {
     return row.of == kNoOptimizer && row.is_whole() && !difference_in(row, "");
   });
@@ -121,8 +121,9 @@ std::optional<Finding> began_unlike(const RecordedRun& run, const Row& row) {
 }
 
 bool updates_by_itself(const RecordedRun& run) {
-  const auto all = rows_of(run, "parameters");
-  return std::any_of(all.begin(), all.end(), [](auto& is) { return is.at.phase == "forward"; });
+  const auto all = rows_of(run, role::kParameters);
+  return std::any_of(all.begin(), all.end(),
+                     [](auto& is) { return is.at.phase == phase::kForward; });
 }
 
 std::string why_not_by_hand(const RecordedRun& run) {
@@ -131,7 +132,7 @@ std::string why_not_by_hand(const RecordedRun& run) {
            "orders: which is which on another rank is not known";
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, "changed by hand"))
+      if (const auto* fact = fact_in(record, fact::kChangedByHand))
         return "the program changes tensors itself that are no parameters of a module: make them "
                "nn.Parameter, and they are compared";
   return "";

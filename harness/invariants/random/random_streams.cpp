@@ -33,7 +33,7 @@ struct Streams {
 // By model and generator.
 std::map<std::pair<std::string, std::string>, Streams> streams_in(const RecordedRun& run) {
   std::map<std::pair<std::string, std::string>, Streams> all;
-  for (const auto& row : rows_of(run, "random")) {
+  for (const auto& row : rows_of(run, role::kRandom)) {
     if (!row.is_whole()) continue;
     const auto& first = *row.by_rank.front();
     for (size_t tensor = 0; tensor < first.values.size(); ++tensor) {
@@ -71,9 +71,9 @@ std::optional<Finding> restarted(const RecordedRun& run) {
   for (const auto& rank : run.ranks) {
     std::map<std::string, Begins> by_model;
     for (const auto& record : rank.records) {
-      if (const auto* fact = fact_in(record, "backward"))
+      if (const auto* fact = fact_in(record, fact::kBackward))
         by_model[fact->text("model")].drew += fact->truth("drew") ? 1 : 0;
-      const auto* digests = digests_in(record, "random");
+      const auto* digests = digests_in(record, role::kRandom);
       if (!digests || digests->values.empty()) continue;
       auto& begins = by_model[digests->list->of];
       if (begins.steps.insert(record.at.step).second)

@@ -18,7 +18,7 @@ std::map<std::pair<std::string, std::string>, std::vector<Begun>> begun_in(const
   std::map<std::pair<std::string, std::string>, std::vector<Begun>> all;  // then by rank
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records) {
-      const auto* fact = fact_in(record, "worker streams");
+      const auto* fact = fact_in(record, fact::kWorkerStreams);
       if (!fact) continue;
       const auto streams = fact->values.value("streams", Json::object());
       if (!streams.is_object()) continue;
@@ -53,7 +53,7 @@ Findings workers_seeded_alike(const RecordedRun& run) {
   std::map<std::string, std::vector<std::vector<std::string>>> seeds;  // by loader and rank
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
-      if (const auto* fact = fact_in(record, "workers")) {
+      if (const auto* fact = fact_in(record, fact::kWorkers)) {
         auto& of = seeds[fact->text("loader")];
         of.resize(run.ranks.size());
         of[rank].push_back(fact->text("seed"));
