@@ -213,20 +213,20 @@ def version_of(tensor):
         return None
 
 
-def in_memory_order(tensor):
-    """Its elements as they lie in memory, without a copy; nothing where they lie apart."""
-    axes = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-    ordered = tensor if tensor.is_contiguous() else tensor.permute(axes)
-    return ordered.reshape(-1) if ordered.is_contiguous() else None
+def some_of(tensor):
+    """Eight of its elements, evenly over the memory in which they lie, without a copy; none where they lie apart."""
+    if not tensor.is_contiguous():
+        tensor = tensor.permute(sorted(range(tensor.dim()), key=tensor.stride, reverse=True))
+    count = tensor.numel() if tensor.is_contiguous() else 0
+    return tensor.as_strided((min(count, 8),), (max(1, count // 8),))
 
 
 def touch(named):
     """Some elements of each tensor: what writes to `p.grad.data`, or a collective, leaves versions as they are."""
-    flat = [in_memory_order(plain_tensor(t)) for _, t in named if t is not None and t.layout == torch.strided and not t.is_meta]
-    tensors = [each[::max(1, each.numel() // 8)][:8] for each in flat if each is not None]
     by_kind = {}
-    for each in tensors:
-        by_kind.setdefault((each.device, each.dtype), []).append(each)
+    for _, t in named:
+        if t is not None and t.layout == torch.strided and not t.is_meta:
+            by_kind.setdefault((t.device, t.dtype), []).append(some_of(plain_tensor(t)))
     return b"".join(bytes_of(torch.cat(each)) for each in by_kind.values())
 
 
