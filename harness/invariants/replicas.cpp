@@ -233,7 +233,9 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
   if (!averaged_between_updates(run).empty())
     return not_covered("the ranks update on their own between averages of parameters");
   if (const auto* why = not_data_parallel(run)) return not_covered(why);
-  if (sent_within_the_update(run, judgement.at->step)) {
+  // A state that parts later was another one before, such as rank 0's that all ranks loaded.
+  const bool parts_at_first = rows.front().at.step == judgement.at->step;
+  if (parts_at_first && sent_within_the_update(run, judgement.at->step)) {
     auto remark = std::move(judgement.findings.front());
     remark.pattern = "state_of_own_part";
     remark.diagnosis +=

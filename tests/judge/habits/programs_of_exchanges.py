@@ -111,6 +111,29 @@ class Sliced(torch.optim.Optimizer):
             p.copy_(torch.cat(parts))
 
 
+class Owned(torch.optim.SGD):
+    """Its step updates every other tensor with momentum of its own, and sends it."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for number, p in enumerate(self.param_groups[0]["params"]):
+            if number % 2 == dist.get_rank():
+                momentum = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
+                p.sub_(self.param_groups[0]["lr"] * momentum.mul_(0.9).add_(p.grad))
+            dist.broadcast(p.data, number % 2)
+
+
+def keep_owned_states(rank, name):
+    model = DistributedDataParallel(layers())
+    optimizer = Owned(model.parameters(), 0.1)
+    for number, (x, y) in enumerate(batches()):
+        if number == 2 and name == "owned_states_of_rank_0":
+            states = [optimizer.state_dict()]
+            dist.broadcast_object_list(states)
+            optimizer.load_state_dict(states[0])
+        update(model, optimizer, x, y)
+
+
 def keep_own_slices(rank, name):
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, WIDTH, bias=False))
     optimizer = Sliced(model.parameters(), name)
@@ -187,6 +210,7 @@ PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_
                              "wrapped_parts_by_another", "watched_parts_at_a_bound", "parts_of_own_gradients",
                              "watched_parts_of_own_gradients"),
             take_turns_at_sending: ("turns", "all_send"),
+            keep_owned_states: ("owned_states", "owned_states_of_rank_0"),
             keep_own_slices: ("sliced_states", "slices_that_are_kept", "sliced_and_thrown"),
             take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
             draw_buckets: ("buckets", "buckets_of_rank_0"),

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("buckets", "joined_divided", "subsets_of_one_order", "target")
+CLEAN = ("buckets", "joined_divided", "owned_states", "subsets_of_one_order", "target")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "watched_parts": ("parameters.are_the_same", "equal_before_the_forward"),
@@ -32,6 +32,7 @@ MISTAKES = {
     "turns": ("forward.runs_through_the_wrapper", "nobody_averaged"),
     "all_send": ("forward.runs_through_the_wrapper", "nobody_averaged"),
     "slices_that_are_kept": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "owned_states_of_rank_0": ("optimizer.has_one_state", "other_shape"),
     "sliced_and_thrown": ("run.is_recorded_whole", "threw", "before it averaged"),
     "gradients_of_rank_0": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
     "buckets_of_rank_0": ("data.is_partitioned", "same_batches"),
