@@ -157,8 +157,7 @@ bool sent_within_the_update(const RecordedRun& run, int step) {
            return std::ranges::any_of(rank.history.events, [&](const Event& event) {
              const auto* is = std::get_if<Collective>(&event.what);
              return is && event.at.step == step && event.at.phase == phase::kUpdate &&
-                    is->elements > 1 && !is->op.starts_with("ddp_") &&
-                    (is->op == "broadcast" || is->op.find("gather") != std::string::npos);
+                    is->elements > 1 && !is->op.starts_with("ddp_");
            });
          });
 }
@@ -184,7 +183,7 @@ std::optional<Finding> statistics_of_own_part(const RecordedRun& run) {
       if (const auto size = static_cast<int64_t>(count_of(tensor.shape));
           size > 1 && (least == 0 || size < least))
         least = size;
-    if (sent_later(run, row.at.step, least)) continue;
+    if (sent_later(run, row.at.step, std::max<int64_t>(least, 1))) continue;
     finding->pattern = "statistics_of_own_part";
     finding->details.push_back(
         "each rank took the statistics of its own part of the data: evaluate and save one rank's, "

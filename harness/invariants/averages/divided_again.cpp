@@ -77,6 +77,11 @@ std::set<int> plain_steps(const RecordedRun& run, const std::set<std::string>& h
 // The steps that took the plain average of gradients, which the program made by hand, and no other.
 std::set<int> steps_averaged_by_hand(const RecordedRun& run) {
   std::set<int> steps, others;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = fact_in(record, fact::kBackward);
+          fact && fact->text("kind") == "synchronised")
+        others.insert(record.at.step);
   const AveragesOfRun averages(run);
   for (const auto& ranks : averages.all()) {
     const auto& is = *ranks.front();

@@ -164,17 +164,24 @@ std::optional<Finding> repeated_by_workers(const PassRow& row) {
 }
 
 bool divides_batches(const RecordedRun& run) {
-  // Inputs of forwards of each model, by rank.
+  // Inputs of forwards of each model, by rank; and models of which some got whole batches.
   std::map<std::string, std::vector<std::vector<std::string>>> parts;
+  std::set<std::string> whole;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank)
     for (const auto& record : run.ranks[rank].records)
       if (const auto* fact = fact_in(record, fact::kPart)) {
-        if (fact->truth("whole")) return false;  // It trains on the same data as other ranks.
+        if (fact->truth("whole")) {
+          whole.insert(fact->text("model"));
+          continue;
+        }
         auto& of_model = parts[fact->text("model")];
         of_model.resize(run.ranks.size());
         of_model[rank].push_back(fact->text("print"));
       }
-  // A model that gets the same on all ranks gets no parts: another one may have crops of its own.
+  // A model that gets whole batches alone, or the same on all ranks, gets no parts: another one may
+  // have crops of its own.
+  if (std::ranges::any_of(whole, [&](const auto& model) { return !parts.contains(model); }))
+    return false;
   return !parts.empty() && std::ranges::all_of(parts, [](const auto& model) {
     const auto& by_rank = model.second;
     return std::ranges::none_of(by_rank, &std::vector<std::string>::empty) &&
@@ -202,14 +209,14 @@ SameLosses same_losses(const RecordedRun& run) {
       const auto* fact = fact_in(record, fact::kBackward);
       if (!fact) continue;
       const auto kind = fact->text("kind");
-      if (kind == "no_sync" || kind == "local" || kind == "bare")
-        return {};  // an invariant of its own looks at gradients, or at the forward
+      if (kind == "no_sync" || kind == "local")
+        return {};  // an invariant of its own looks at gradients
       const auto model = fact->text("model");
       auto& losses = all[{model, counts[model]++}];
       const auto loss = fact->values.find("loss");
       losses.at = record.at;
       losses.by_rank.resize(run.ranks.size());
-      if (loss == fact->values.end() || !loss->is_number_float() ||
+      if (kind == "bare" || loss == fact->values.end() || !loss->is_number_float() ||
           preceded.contains(record.at.step))
         losses.counts = false;
       else

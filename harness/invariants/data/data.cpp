@@ -209,12 +209,14 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   size_t judged = 0;
   // Other batches on each rank, of which forwards get parts too, are no share of what all are
   // handed.
-  const bool divides = divides_batches(run) && std::ranges::any_of(rows, [](const PassRow& row) {
-                         return same_batches(row).finding.has_value();
-                       });
-  const auto found = [&](std::optional<Finding> finding, const Moment& at) {
+  const auto is_shared = [](const PassRow& row) {
+    return row.all(&Pass::trains) && same_batches(row).finding.has_value();
+  };
+  const bool gets_parts = divides_batches(run);
+  const bool divides = gets_parts && std::ranges::any_of(rows, is_shared);
+  const auto found = [&](std::optional<Finding> finding, const Moment& at, bool may_divide) {
     if (!finding || !judgement.findings.empty()) return;
-    if (divides && is_of_whole_batches(*finding)) {
+    if (may_divide && is_of_whole_batches(*finding)) {
       if (judgement.remarks.empty()) judgement.remarks.push_back(divided_batches(*finding));
       return;
     }
@@ -225,12 +227,13 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
     bool was_judged = row.is_sharded() && is_whole;
     const bool repeats = repeats_on_purpose(row);
+    const bool may_divide = gets_parts && is_shared(row);
     if (row.all(&Pass::trains) && deals_once(row)) {
       auto same = same_batches(row);
       was_judged = was_judged || same.batches > 0;
-      found(std::move(same.finding), at);
-      found(repeated_by_workers(row), at);
-      found(shared_samples(row), at);
+      found(std::move(same.finding), at, may_divide);
+      found(repeated_by_workers(row), at, may_divide);
+      found(shared_samples(row), at, may_divide);
     }
     judged += was_judged ? 1 : 0;
     if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
@@ -239,23 +242,23 @@ Judgement passes_are_partitions(const RecordedRun& run) {
       continue;
     }
     if (row.is_sharded())
-      found(not_a_partition(row), at);
+      found(not_a_partition(row), at, may_divide);
     else if (!is_endless(row))
-      found(not_split(row), at);
+      found(not_split(row), at, may_divide);
   }
-  found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);
+  found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last, divides);
   auto overlap = overlapping_draws(rows);
   if (overlap && overlap->is_split)
-    found(std::move(overlap->finding), overlap->at);
+    found(std::move(overlap->finding), overlap->at, divides);
   else if (overlap && judgement.findings.empty() && !divides)
     judgement.remarks.push_back(std::move(overlap->finding));
   auto inputs = shared_inputs(run);
   if (inputs.is_split)
-    found(std::move(inputs.finding), Moment{0, "forward"});
+    found(std::move(inputs.finding), Moment{0, "forward"}, divides);
   else if (inputs.finding && judgement.findings.empty())
     judgement.remarks.push_back(std::move(*inputs.finding));
   const auto losses = same_losses(run);
-  found(losses.finding, losses.at);
+  found(losses.finding, losses.at, divides);
   if (judged == 0 && losses.backwards == 0 && judgement.findings.empty())
     return {.why_not = rows.empty() ? nothing_dealt(run).why_not
                                     : "no pass that a sampler splits came to its end",

@@ -57,6 +57,23 @@ size_t before_the_last_batch(const Pass& pass) {
   return ends.size() > 1 ? ends[ends.size() - 2] : pass.indices.size();
 }
 
+// True for a batch sampler that knows the ranks and pads what it splits, each bucket of lengths
+// say: the ranks repeat some samples and leave out none that other passes draw. Orders of each
+// rank's own leave out many, and the whole dataset on each rank repeats all.
+bool is_padded(const PassRow& row, const std::vector<PassRow>& rows) {
+  if (!row.by_rank.front().is->truth("batches_split")) return false;
+  std::set<int64_t> drawn, ever;
+  size_t draws = 0;
+  for (const auto& pass : row.by_rank) {
+    drawn.insert(pass.indices.begin(), pass.indices.end());
+    draws += pass.indices.size();
+  }
+  for (const auto& other : rows)
+    for (const auto& pass : other.by_rank)
+      if (other.source == row.source) ever.insert(pass.indices.begin(), pass.indices.end());
+  return drawn.size() == ever.size() && draws < 2 * drawn.size();
+}
+
 }  // namespace
 
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows) {
@@ -68,9 +85,7 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
       for (const auto& pass : row.by_rank)
         for (const int64_t index : pass.indices) length = std::max(length, index + 1);
     const auto share = length / static_cast<int64_t>(row.by_rank.size());
-    // A batch sampler that knows the ranks may pad each bucket of lengths.
-    const bool is_known = row.is_sharded() || first.is->truth("batches_split");
-    if (is_known || !row.all(&Pass::trains) || share <= 0) continue;
+    if (row.is_sharded() || is_padded(row, rows) || !row.all(&Pass::trains) || share <= 0) continue;
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;

@@ -281,8 +281,9 @@ class ByHand:
         self.tell_held()
         if not wrappers:
             self.record_reduced()
-        self.record.training.buffers.record_end()
 
-    def leave_group(self, *args, **kwargs):
+    def leave_group(self, group=None, *args, **kwargs):
         self.record_end()
+        if group is None or group is torch.distributed.group.WORLD:
+            self.record.training.buffers.record_end()
         yield

@@ -148,7 +148,7 @@ class Gradients:
         size = sum(t.numel() for _, t in named if t is not None)
         if self.called.get(of):
             self.tell_hooked(of, self.called[of])
-        elif not 0 < size <= 2 * (self.record.by_hand.summed - self.begun[2]):
+        elif not 0 < size <= self.record.by_hand.summed - self.begun[2] <= 1.1 * size:
             self.leave(of, named)
 
     def leave(self, of, named):

@@ -49,9 +49,10 @@ def is_share(shape, whole):
     Noise that a program draws beside a batch is none."""
     if not shape or not whole or 0 in shape:
         return False
+    if shape[0] != whole[0]:
+        return shape[0] < whole[0] or math.prod(shape) < math.prod(whole)
     cut = [(here, there) for here, there in zip(shape, whole) if here != there] if len(shape) == len(whole) else []
-    is_cut = len(cut) == 1 and cut[0][0] < cut[0][1]
-    return is_cut or shape[0] < whole[0] and math.prod(shape[1:]) == math.prod(whole[1:])
+    return len(cut) == 1 and cut[0][0] < cut[0][1]
 
 
 def repeats_of(sampler):
@@ -75,7 +76,7 @@ class Loaders:
     def __init__(self, record):
         self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
         self.updates_since = IDLE  # A batch was handed out.
-        self.shapes = []  # Of that batch's tensors.
+        self.shapes, self.prints = [], set()  # Of that batch's tensors.
         self.batches, self.rows = 0, None  # How many were handed out, and how many samples the last one has along dimension 0.
         self.fingerprints = {}  # Of datasets as their first passes found them: some keep what they have read.
         self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
@@ -167,6 +168,8 @@ class Loaders:
             self.observe(is_at.name, indices)
             tensors = leaves_of(result)
             self.shapes = [t.shape for t in tensors]
+            needs_prints = any(model.shares < PARTS_MOST for model in self.record.training.live_models())
+            self.prints = {print_of([t]) for t in tensors} if needs_prints else set()
             is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
             self.batches, self.rows = self.batches + 1, len(indices) if is_rowed else None if indices else self.rows_without(is_at, tensors)
             self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
@@ -192,9 +195,8 @@ class Loaders:
     def take_part(self, model, inputs):
         tensors = leaves_of(inputs) if model.shares < PARTS_MOST else []
         largest = max(tensors, key=torch.Tensor.numel, default=None)
-        is_whole = largest is not None and self.rows and largest.dim() and largest.shape[0] == self.rows \
-            and largest.numel() == max(map(math.prod, self.shapes), default=0)
-        if is_whole or any(is_share(t.shape, whole) for t in tensors for whole in self.shapes):
+        is_whole = largest is not None and bool(self.rows) and largest.dim() > 0 and print_of([largest[:self.rows]]) in self.prints
+        if is_whole or largest is not None and any(is_share(largest.shape, whole) for whole in self.shapes):
             model.shares += 1
             self.record.fact("part", model=model.name, print=print_of(tensors), **{"whole": True} if is_whole else {})
 

@@ -104,6 +104,12 @@ class Sliced(torch.optim.Optimizer):
             momentum = self.state[p].setdefault("momentum", torch.zeros_like(own))
             momentum.mul_(0.9).add_(p.grad[rank * size:(rank + 1) * size] / world)
             own.copy_(p[rank * size:(rank + 1) * size] - self.param_groups[0]["lr"] * momentum)
+            if self.name == "slices_in_one_sum":
+                moved = torch.zeros_like(p)
+                moved[rank * size:(rank + 1) * size] = own - p[rank * size:(rank + 1) * size]
+                dist.all_reduce(moved)
+                p.add_(moved)
+                continue
             parts = [torch.empty_like(own) for _ in range(world)]
             dist.all_gather(parts, own)
             if self.name == "slices_that_are_kept":
@@ -175,7 +181,8 @@ class Buckets(DistributedSampler):
     def __iter__(self):
         begin = 0
         for size in (17, 17, 47, 47):
-            bucket = list(range(begin, begin + size))
+            order = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed + self.epoch))
+            bucket = (begin + order).tolist()
             bucket += bucket[:-size % (BATCH * self.num_replicas)]
             own, begin = bucket[self.rank::self.num_replicas], begin + size
             yield from (own[at:at + BATCH] for at in range(0, len(own), BATCH))
@@ -187,9 +194,13 @@ class Buckets(DistributedSampler):
 def draw_buckets(rank, name):
     ddp = DistributedDataParallel(layers())
     optimizer = sgd(ddp)
-    sampler = Buckets(rows(128), rank=0 if name == "buckets_of_rank_0" else rank, shuffle=False)
-    for x, y in DataLoader(rows(128), batch_sampler=sampler):
-        update(ddp, optimizer, x, y)
+    seed = rank if name == "buckets_of_own_orders" else 0
+    sampler = Buckets(rows(128), rank=0 if name == "buckets_of_rank_0" else rank, seed=seed)
+    loader = DataLoader(rows(128), batch_sampler=sampler)
+    for epoch in range(2):
+        sampler.set_epoch(10 * epoch)
+        for x, y in loader:
+            update(ddp, optimizer, x, y)
 
 
 def learn_from_a_target(rank, name):
@@ -211,9 +222,9 @@ PROGRAMS = {evolve_a_population: ("population", "population_by_file", "first_of_
                              "watched_parts_of_own_gradients"),
             take_turns_at_sending: ("turns", "all_send"),
             keep_owned_states: ("owned_states", "owned_states_of_rank_0"),
-            keep_own_slices: ("sliced_states", "slices_that_are_kept", "sliced_and_thrown"),
+            keep_own_slices: ("sliced_states", "slices_in_one_sum", "slices_that_are_kept", "sliced_and_thrown"),
             take_the_first_gradients: ("gradients_of_rank_0",), join_divided: ("joined_divided",),
-            draw_buckets: ("buckets", "buckets_of_rank_0"),
+            draw_buckets: ("shuffled_buckets", "buckets_of_rank_0", "buckets_of_own_orders"),
             draw_subsets: ("subsets_of_one_order", "subsets_of_own_orders"), learn_from_a_target: ("target", "target_of_other_steps")}
 
 if __name__ == "__main__":

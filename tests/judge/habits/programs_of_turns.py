@@ -68,11 +68,80 @@ def take_micro_batches(rank, name):
     ddp, half = DistributedDataParallel(layers()), BATCH // 2
     optimizer = sgd(ddp)
     shuffled = DataLoader(rows(), BATCH, shuffle=True, generator=torch.Generator().manual_seed(rank))
-    for x, y in batches(shuffled if name == "micro_batches_of_own_orders" else None):
+    for step, (x, y) in enumerate(batches(shuffled if "of_own_orders" in name else None)):
         optimizer.zero_grad()
+        if step == 2 and name.endswith("beside_evaluations"):
+            with torch.no_grad():
+                any(ddp.module(x).isnan().any() for x, _ in DataLoader(rows(16, seed=2), BATCH))
         for begin in range(0, BATCH, half):
             with own(ddp, begin + half < BATCH):
                 nn.functional.cross_entropy(ddp(x[begin:begin + half]), y[begin:begin + half]).div(2).backward()
+        optimizer.step()
+
+
+class Timed(nn.Module):
+    """Its forward gets a number beside a batch, or beside less of each sample."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(width, WIDTH), layers())
+
+    def forward(self, x, time):
+        return self.net(x + time)
+
+
+def take_shares(rank, name):
+    """Every rank is handed the same batches."""
+    width = WIDTH - 1 if name == "shares_cropped" else WIDTH
+    ddp = DistributedDataParallel(Timed(width))
+    optimizer = sgd(ddp)
+    for x, y in batches(DataLoader(rows(), BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))):
+        if name == "shares_cropped":
+            x, y = x[rank::2, :width], y[rank::2]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(ddp(x, torch.rand(1)), y).backward()
+        optimizer.step()
+
+
+def penalise(rank, name):
+    """Samples that all ranks make alike, and a penalty now and then whose backward runs through no wrapper."""
+    ddp, draw = DistributedDataParallel(layers()), torch.Generator().manual_seed(1 + (rank if name == "penalised" else 0))
+    optimizer = sgd(ddp)
+    for step in range(8):
+        x, y = torch.randn(BATCH, WIDTH, generator=draw), torch.randint(3, (BATCH,), generator=draw)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(ddp(x), y).backward()
+        if step % 4 == 3:
+            ddp.module(torch.ones(1, WIDTH)).pow(2).mean().mul(0.01).backward()
+        optimizer.step()
+
+
+class Gathered(torch.autograd.Function):
+    """Of all ranks. Its backward reduces what the ranks' losses say of each part."""
+
+    @staticmethod
+    def forward(_, x):
+        parts = [torch.zeros_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, x)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(_, *gradients):
+        whole = torch.stack(gradients)
+        dist.all_reduce(whole)
+        return whole[dist.get_rank()]
+
+
+def gather_features(rank, name):
+    model = nn.Linear(WIDTH, 2 * WIDTH)
+    optimizer = sgd(model)
+    for x, _ in batches():
+        optimizer.zero_grad()
+        features = torch.cat(Gathered.apply(model(x)))
+        nn.functional.cross_entropy(features @ features.T, torch.arange(len(features))).backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+            p.grad.div_(1 if name == "gathered_and_summed" else dist.get_world_size())
         optimizer.step()
 
 
@@ -155,7 +224,9 @@ def take_endlessly(rank, name):
 
 
 PROGRAMS = {take_endlessly: ("endless", "endless_statistics"), take_turns: ("turns", "turns_by_hand", "turns_kept_in_no_sync", "turns_by_hand_unsent", "turns_on_one_batch"),
-            warm_up: ("numpy_rate", "numpy_rate_of_a_rank"), take_micro_batches: ("micro_batches", "micro_batches_of_own_orders"),
+            warm_up: ("numpy_rate", "numpy_rate_of_a_rank"), take_micro_batches: ("micro_batches", "micro_batches_of_own_orders", "micro_batches_of_own_orders_beside_evaluations"),
+            take_shares: ("shares_cropped", "whole_beside_a_number"), penalise: ("penalised", "penalised_alike"),
+            gather_features: ("gathered", "gathered_and_summed"),
             deal_batches: ("dealt", "dealt_of_own_orders"), take_the_rest: ("rest_of_all",), correlate: ("one_loss", "one_loss_of_a_bare_forward")}
 
 if __name__ == "__main__":

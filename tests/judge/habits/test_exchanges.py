@@ -11,13 +11,14 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("buckets", "joined_divided", "owned_states", "subsets_of_one_order", "target")
+CLEAN = ("shuffled_buckets", "joined_divided", "owned_states", "subsets_of_one_order", "target")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "watched_parts": ("parameters.are_the_same", "equal_before_the_forward"),
     "watched_parts_at_a_bound": ("parameters.are_the_same", "equal_before_the_forward"),
     "wrapped_parts": ("parameters.are_the_same", "equal_before_the_forward"),
     "sliced_states": ("optimizer.has_one_state", "state_of_own_part"),
+    "slices_in_one_sum": ("optimizer.has_one_state", "state_of_own_part"),
     "target_of_other_steps": ("parameters.are_the_same", "loaded_at_other_steps"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -36,6 +37,7 @@ MISTAKES = {
     "sliced_and_thrown": ("run.is_recorded_whole", "threw", "before it averaged"),
     "gradients_of_rank_0": ("gradients.are_averages", "one_ranks_gradient", "are those of rank 0 on all ranks"),
     "buckets_of_rank_0": ("data.is_partitioned", "same_batches"),
+    "buckets_of_own_orders": ("data.is_partitioned", "overlapping_draws", "its batch sampler does not know the ranks"),
     "subsets_of_own_orders": ("data.is_partitioned", "overlapping_draws", "its SubsetRandomSampler does not know the ranks"),
 }
 # Program -> what is said of it.
