@@ -117,7 +117,7 @@ def penalise(rank, name):
 
 
 class Gathered(torch.autograd.Function):
-    """Of all ranks. Its backward reduces what the ranks' losses say of each part."""
+    """Gathers what all ranks have. Its backward reduces what their losses say of each part."""
 
     @staticmethod
     def forward(_, x):
