@@ -189,8 +189,8 @@ std::string summary(const Run& run, const Style& style) {
                       counted(cases, "case") + "   " + seconds(run.took) + " s";
   auto lines = remarks(run);
   if (!run.not_finished.empty())
-    lines.push_back("no result for " + counted(run.not_finished.size(), "scenario") + ": " +
-                    run.not_finished.front().reason);
+    lines.insert(lines.begin(), "no result for " + counted(run.not_finished.size(), "scenario") +
+                                    ": " + run.not_finished.front().reason);
   std::string remarked;
   for (const auto& line : lines) remarked += shown(line, style) + "\n";
   return fitted_text(shown(counts, style) + canary_text(run, style) + "\n" + remarked, style) +
