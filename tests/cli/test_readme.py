@@ -103,7 +103,7 @@ class Readme(ProgramCase):
         with open(path, encoding="utf-8") as file:
             self.assertEqual(file.read(), drawn, "LOCKSTEP_APPROVE=1 writes it anew")
 
-    def test_the_three_numbers_are_those_of_what_they_count(self):
+    def test_the_numbers_are_those_of_what_they_count(self):
         numbers = re.findall(r"(?m)^\| \*\*(.+)\*\* \| ", self.text)
         findings = re.findall(r"(?m)^\| \[\w+\]\((findings/\w+\.json)\)",
                               read("docs", "findings.md").partition("## Silent wrong numbers")[2].partition("\n## ")[0].partition("\nWhy, ")[0])
@@ -113,7 +113,10 @@ class Readme(ProgramCase):
         caught = re.findall(r"(?m)^\| `(\w+)` \| .* \| `[\w.]+(?: on \w+)?` \| (?:fail|hang|crash|leak)\b", read("docs", "faults.md"))
         self.assertEqual(sorted(set(caught)), planted)
         summary = SUMMARY.search(CATALOGUE.search(self.text)["output"])
-        self.assertEqual(numbers, [str(len(findings)), "%d of %d" % (len(set(caught)), len(planted)), summary[1]])
+        loops = re.findall(r"(?m)^\|.*\| (\d+) \| (\d+) \| (\d+) \|[^|]*\|$", read("docs", "in_the_wild.md"))
+        fail, remark, of = (sum(int(row[column]) for row in loops) for column in range(3))
+        self.assertEqual(numbers, [str(len(findings)), "%d of %d" % (len(set(caught)), len(planted)), str(len(loops)), summary[1]])
+        self.assertIn(" of %d mistakes that were planted in them %d fail and %d are remarked on" % (of, fail, remark), self.text)
         self.assertIn("[%s claims](" % summary[1], self.text)
         self.assertIn("| **%s** | claims hold of the library on %s cases " % (summary[1], summary[4]), self.text)
 
