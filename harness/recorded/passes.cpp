@@ -201,6 +201,12 @@ bool PassRow::all(bool Pass::*member) const {
   return std::all_of(by_rank.begin(), by_rank.end(), [&](const Pass& p) { return p.*member; });
 }
 
+size_t PassRow::draws() const {
+  size_t all = 0;
+  for (const auto& pass : by_rank) all += pass.indices.size();
+  return all;
+}
+
 bool PassRow::all_whole() const {
   return std::all_of(by_rank.begin(), by_rank.end(), [](const Pass& p) { return p.is_whole(); });
 }

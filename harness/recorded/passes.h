@@ -29,6 +29,9 @@ struct Pass {
 
   int64_t length() const { return is->whole("length").value_or(-1); }
   bool is_sharded() const { return is->whole("replicas").has_value(); }
+  bool is_of_a_subset() const {
+    return is->text("dataset") == "Subset" || !is->text("subset").empty();
+  }
   // It came to its end, or drew as many samples or batches as its loader has.
   bool is_whole() const;
   // The batches that the program was handed; those that were drawn where no recorder saw that.
@@ -50,6 +53,7 @@ struct PassRow {
   bool all(bool Pass::*member) const;
   bool all_whole() const;
   bool is_sharded() const;
+  size_t draws() const;  // of all ranks
   std::string place() const { return "pass " + std::to_string(number) + " of " + source; }
 };
 

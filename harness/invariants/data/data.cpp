@@ -119,7 +119,7 @@ std::optional<Finding> other_content(const PassRow& row) {
 bool numbers_the_same_samples(const PassRow& row) {
   std::map<std::string, int64_t> numbers;
   for (const auto& pass : row.by_rank) {
-    if (pass.is->text("dataset") == "Subset" || !pass.is->text("subset").empty()) return true;
+    if (pass.is_of_a_subset()) return true;
     for (const auto& batch : pass.batches)
       if (batch.first_index >= 0 &&
           numbers.try_emplace(batch.first_print, batch.first_index).first->second !=

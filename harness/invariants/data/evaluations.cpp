@@ -101,11 +101,6 @@ std::vector<int64_t> repeated_in(const PassRow& row) {
   return repeated;
 }
 
-bool is_of_a_subset(const PassRow& row) {
-  const auto& is = *row.by_rank.front().is;
-  return is.text("dataset") == "Subset" || !is.text("subset").empty();
-}
-
 // True if another pass of the same evaluation draws as many samples, as a loader of those that are
 // left does.
 bool draws_the_rest(const PassRow& row, int64_t missing, const std::vector<PassRow>& all) {
@@ -113,7 +108,7 @@ bool draws_the_rest(const PassRow& row, int64_t missing, const std::vector<PassR
   return std::ranges::any_of(all, [&](const PassRow& other) {
     const auto& first = other.by_rank.front();
     return other.source != row.source && first.last.step == step && !first.trains &&
-           first.length() == missing && is_of_a_subset(other);
+           first.length() == missing && first.is_of_a_subset();
   });
 }
 

@@ -122,8 +122,7 @@ std::optional<Finding> begins_again(const std::vector<PassRow>& rows, size_t num
   constexpr size_t kPassesLeast = 3, kSamplesLeast = 8;
   const auto& row = rows[number];
   if (!trains_shuffled(row)) return {};
-  size_t passes = 1, drawn = 0;
-  for (const auto& pass : row.by_rank) drawn += pass.indices.size();
+  size_t passes = 1, drawn = row.draws();
   for (size_t at = number; passes < kPassesLeast; ++passes) {
     const auto* before = last_pass_over(rows, at, "sampler_of");
     if (!before || !trains_shuffled(*before) || row.all_whole() || before->all_whole()) return {};

@@ -63,15 +63,11 @@ size_t before_the_last_batch(const Pass& pass) {
 bool is_padded(const PassRow& row, const std::vector<PassRow>& rows) {
   if (!row.by_rank.front().is->truth("batches_split")) return false;
   std::set<int64_t> drawn, ever;
-  size_t draws = 0;
-  for (const auto& pass : row.by_rank) {
-    drawn.insert(pass.indices.begin(), pass.indices.end());
-    draws += pass.indices.size();
-  }
+  for (const auto& pass : row.by_rank) drawn.insert(pass.indices.begin(), pass.indices.end());
   for (const auto& other : rows)
     for (const auto& pass : other.by_rank)
       if (other.source == row.source) ever.insert(pass.indices.begin(), pass.indices.end());
-  return drawn.size() == ever.size() && draws < 2 * drawn.size();
+  return drawn.size() == ever.size() && row.draws() < 2 * drawn.size();
 }
 
 }  // namespace
@@ -89,12 +85,11 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;
-    int64_t drawn = 0;
-    for (const auto& pass : row.by_rank) drawn += static_cast<int64_t>(pass.indices.size());
+    const bool is_padded_up = static_cast<int64_t>(row.draws()) > length;
     for (size_t rank = 0; rank < row.by_rank.size() && is_distinct; ++rank) {
       const auto& pass = row.by_rank[rank];
       is_distinct = have_one_dataset(first, pass);
-      const auto own = drawn > length ? before_the_last_batch(pass) : pass.indices.size();
+      const auto own = is_padded_up ? before_the_last_batch(pass) : pass.indices.size();
       const auto count = std::min<size_t>(own, static_cast<size_t>(share));
       for (size_t at = 0; at < count && is_distinct; ++at) {
         const auto [found, is_new] = holders.try_emplace(pass.indices[at], rank);
