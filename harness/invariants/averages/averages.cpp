@@ -142,10 +142,11 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   Judgement judgement;
   size_t compared = 0;
-  add_factors(run, judgement, compared);
+  const AveragesOfRun averages(run);
+  add_factors(run, averages, judgement, compared);
   for (auto found : {summed_again(run), clipped_while_scaled(run), not_waited(run)})
     judgement.add(std::move(found));
-  judgement.add(divided_again(run));
+  judgement.add(divided_again(run, averages));
   if (auto clipped = clipped_before_averaging(run)) judgement.remarks.push_back(*clipped);
   size_t backwards = 0;
   judgement.remarks += terms_weighed_unlike(run, backwards);

@@ -1,7 +1,6 @@
 #include "harness/invariants/averages/divided_again.h"
 
 #include "harness/base/text.h"
-#include "harness/invariants/averages/averaged.h"
 #include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
 #include "harness/invariants/rows.h"
@@ -58,38 +57,33 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
   return {};
 }
 
-// The steps that took a wrapper's averages as they were; of other ones nothing is said.
-std::set<int> plain_steps(const RecordedRun& run, const std::set<std::string>& hooked) {
-  std::set<int> steps, others;
+// The steps that took averages as they were: a wrapper's, or the plain ones that the program made
+// by hand. Of other ones nothing is said.
+std::set<int> plain_steps(const RecordedRun& run, const AveragesOfRun& averages,
+                          const std::set<std::string>& hooked) {
+  std::set<int> wrapped, changed, by_hand, scaled;
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
-      if (const auto* fact = fact_in(record, fact::kBackward))
-        (fact->text("kind") == "synchronised" && !hooked.contains(fact->text("model")) ? steps
-                                                                                       : others)
-            .insert(record.at.step);
+      const int step = record.at.step;
+      if (const auto* fact = fact_in(record, fact::kBackward)) {
+        const bool is_synchronised = fact->text("kind") == "synchronised";
+        if (is_synchronised) wrapped.insert(step);
+        if (!is_synchronised || hooked.contains(fact->text("model"))) changed.insert(step);
+      }
       if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == role::kTaken)
-        others.insert(record.at.step);
+        changed.insert(step);
     }
-  for (const int step : others) steps.erase(step);
-  return steps;
-}
-
-// The steps that took the plain average of gradients, which the program made by hand, and no other.
-std::set<int> steps_averaged_by_hand(const RecordedRun& run) {
-  std::set<int> steps, others;
-  for (const auto& rank : run.ranks)
-    for (const auto& record : rank.records)
-      if (const auto* fact = fact_in(record, fact::kBackward);
-          fact && fact->text("kind") == "synchronised")
-        others.insert(record.at.step);
-  const AveragesOfRun averages(run);
   for (const auto& ranks : averages.all()) {
     const auto& is = *ranks.front();
     const bool is_plain =
         is_optimizer(is.of) && is.at.phase == phase::kUpdate && is_times_the_average(ranks, 1);
-    (is_plain ? steps : others).insert(is.at.step);
+    (is_plain ? by_hand : scaled).insert(is.at.step);
   }
-  for (const int step : others) steps.erase(step);
+  std::set<int> steps;
+  for (const int step : wrapped)
+    if (!changed.contains(step)) steps.insert(step);
+  for (const int step : by_hand)
+    if (!scaled.contains(step) && !wrapped.contains(step)) steps.insert(step);
   return steps;
 }
 
@@ -119,10 +113,9 @@ std::map<int, std::vector<double>> weights_of_sums(const RecordedRun& run) {
 
 // The first step whose terms weigh one in all ranks together, where those of no step weigh other.
 // Half a mean on each of two ranks does so too: some rank must have more terms than another.
-std::optional<Moment> divided_in_the_loss(const RecordedRun& run,
+std::optional<Moment> divided_in_the_loss(const RecordedRun& run, const AveragesOfRun& averages,
                                           const std::set<std::string>& hooked) {
-  auto plain = plain_steps(run, hooked);
-  plain.merge(steps_averaged_by_hand(run));
+  const auto plain = plain_steps(run, averages, hooked);
   std::vector<int> steps;
   bool any_more = false;
   for (const auto& [step, by_rank] : weights_of_sums(run)) {
@@ -146,7 +139,7 @@ Found divided_twice(const Moment& at, const std::string& what, std::string cause
 
 }  // namespace
 
-std::optional<Found> divided_again(const RecordedRun& run) {
+std::optional<Found> divided_again(const RecordedRun& run, const AveragesOfRun& averages) {
   const auto hooked = hooked_in(run);
   if (const auto divided = divided_by_hand(run, hooked))
     return divided_twice(
@@ -155,7 +148,7 @@ std::optional<Found> divided_again(const RecordedRun& run) {
             " are those that its DistributedDataParallel had averaged, divided by the "
             "number of ranks once more",
         "a division by hand behind the backward, which averages already: leave it out");
-  if (const auto at = divided_in_the_loss(run, hooked))
+  if (const auto at = divided_in_the_loss(run, averages, hooked))
     return divided_twice(
         *at,
         "each rank divides the sum in its loss by the number of terms of all ranks, and the "

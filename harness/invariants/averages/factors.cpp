@@ -184,8 +184,8 @@ void add_sums(const RecordedRun& run, const std::vector<AveragedByRank>& all,
 
 }  // namespace
 
-void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared) {
-  const AveragesOfRun averages(run);
+void add_factors(const RecordedRun& run, const AveragesOfRun& averages, Judgement& judgement,
+                 size_t& compared) {
   for (const auto& ranks : averages.all()) compared += values_of(ranks).empty() ? 0 : 1;
   add_sums(run, averages.all(), judgement);
   add_divided_twice(run, averages.all(), judgement);

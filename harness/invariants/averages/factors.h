@@ -10,7 +10,8 @@ namespace lockstep::recorded {
 // Compares samples of what ranks computed with samples of what updates took. A finding where the
 // program does not weigh its losses to make up for the factor; a remark where that is not known.
 // Counts the averages that it compared.
-void add_factors(const RecordedRun& run, Judgement& judgement, size_t& compared);
+void add_factors(const RecordedRun& run, const AveragesOfRun& averages, Judgement& judgement,
+                 size_t& compared);
 
 // True if what all ranks took is `factor` times the average of what they had, in every value whose
 // sum over the ranks is not near zero; false where too few are.

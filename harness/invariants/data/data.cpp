@@ -209,11 +209,11 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   size_t judged = 0;
   // Other batches on each rank, of which forwards get parts too, are no share of what all are
   // handed.
-  const auto is_shared = [](const PassRow& row) {
-    return row.all(&Pass::trains) && same_batches(row).finding.has_value();
-  };
-  const bool gets_parts = divides_batches(run);
-  const bool divides = gets_parts && std::ranges::any_of(rows, is_shared);
+  std::set<const PassRow*> shared;
+  if (divides_batches(run))
+    for (const auto& row : rows)
+      if (row.all(&Pass::trains) && same_batches(row).finding) shared.insert(&row);
+  const bool divides = !shared.empty();
   const auto found = [&](std::optional<Finding> finding, const Moment& at, bool may_divide) {
     if (!finding || !judgement.findings.empty()) return;
     if (may_divide && is_of_whole_batches(*finding)) {
@@ -227,7 +227,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
     bool was_judged = row.is_sharded() && is_whole;
     const bool repeats = repeats_on_purpose(row);
-    const bool may_divide = gets_parts && is_shared(row);
+    const bool may_divide = shared.contains(&row);
     if (row.all(&Pass::trains) && deals_once(row)) {
       auto same = same_batches(row);
       was_judged = was_judged || same.batches > 0;

@@ -70,14 +70,14 @@ bool gathers_the_padding(const Rank& rank, const Pass& pass) {
 bool is_split(const PassRow& row) {
   const auto length = row.by_rank.front().length();
   std::set<int64_t> all;
-  int64_t drawn = 0, batch = 0;
+  int64_t batch = 0;
   for (const auto& pass : row.by_rank) {
     const std::set<int64_t> own(pass.indices.begin(), pass.indices.end());
     if (static_cast<int64_t>(own.size()) >= length) return false;
     all.insert(own.begin(), own.end());
-    drawn += static_cast<int64_t>(pass.indices.size());
     batch += pass.is->whole("batch_size").value_or(1);
   }
+  const auto drawn = static_cast<int64_t>(row.draws());
   return static_cast<int64_t>(all.size()) == length && drawn - length < batch;
 }
 

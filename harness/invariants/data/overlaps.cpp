@@ -16,12 +16,11 @@ namespace {
 // PyTorch that draws at random, and more of each other's than padding makes.
 bool is_meant_to_split(const PassRow& row, int64_t length, size_t shared) {
   static const std::set<std::string> kDrawAtRandom{"RandomSampler", "WeightedRandomSampler"};
-  size_t drawn = 0, batch = 1;
-  for (const auto& pass : row.by_rank) {
-    drawn += pass.indices.size();
+  size_t batch = 1;
+  for (const auto& pass : row.by_rank)
     for (size_t number = 0; number < pass.batch_ends.size(); ++number)
       batch = std::max(batch, pass.batch(number).size());
-  }
+  const auto drawn = row.draws();
   const auto all = static_cast<size_t>(length);
   constexpr size_t kSharedLeast = 8;
   return row.all_whole() && 8 * std::max(drawn, all) <= 9 * std::min(drawn, all) &&

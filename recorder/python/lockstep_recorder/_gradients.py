@@ -7,6 +7,7 @@ import torch
 
 from . import _state
 from ._hooks import is_compiling, quietly
+from ._models import gradients_of
 from ._objects import field, number_in
 
 STEPS_MOST, TENSORS_MOST, VALUES_MOST = 8, 16, 4  # Steps in which samples are recorded, tensors of a sample, and values of each.
@@ -135,8 +136,7 @@ class Gradients:
         owners = training.owners()
         named = {training.names.of(each): training.strangers(each, owners) for each in training.names.live()}
         named.update((model.name, model.parameters()) for model in training.live_models() if model.wrapped_by == "watched")
-        return self.record.collectives.count, {of: sample_of_each((name, p.grad if p.is_leaf else None) for name, p in each)
-                                               for of, each in named.items()}
+        return self.record.collectives.count, {of: sample_of_each(gradients_of(each)) for of, each in named.items()}
 
     def after_callback(self, begun):
         if begun is not None and self.record.collectives.count > begun[0]:
@@ -195,7 +195,7 @@ class Gradients:
         sent = {of: self.record.collectives.elements - elements for of, (_, elements, _) in self.own.items()}
         for optimizer in training.names.live() if any(sent.values()) else ():
             name, strangers = training.names.of(optimizer), training.strangers(optimizer, training.owners())
-            gradients = [(each, p.grad if p.is_leaf else None) for each, p in strangers]
+            gradients = gradients_of(strangers)
             size = sum(t.numel() for _, t in gradients if t is not None)
             if 0 < size <= 2 * sent.get(name, 0):
                 self.average(name, gradients)
