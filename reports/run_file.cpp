@@ -75,7 +75,7 @@ void check_kind(const Result& result, const std::string& at) {
   const bool only_misses_a_share =
       result.kind == Result::Kind::fail && !missed_shares(result).empty();
   // A recorded run has no case that could run again.
-  const bool has_case = result.setting.tier != "recorded" && !only_misses_a_share;
+  const bool has_case = result.setting.tier != kRecorded && !only_misses_a_share;
   if (!holds && result.judged > 0 && !result.failure && has_case) wrong(at, "has no 'failure'");
   if (result.kind == Result::Kind::skip && result.refused.empty())
     wrong(at, "a result that is skipped has refused cases, or a finding that says why");

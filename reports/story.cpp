@@ -51,7 +51,7 @@ std::vector<std::string> evidence_of(const Failure& failure) {
 }
 
 bool is_recorded(const Result& result) {
-  return result.setting.tier == "recorded";
+  return result.setting.tier == kRecorded;
 }
 
 // Whether `explain` says more of the result than its story.
@@ -131,9 +131,8 @@ std::string ending_text(const Result& result) {
 // failed. An exception says itself what is wrong.
 std::string cause_of(const Result& result, const Finding& finding) {
   const auto* before = wrong_before(result);
-  const auto value = result.failure ? result.failure->c.value : Json::object();
   for (const auto* each : {&finding, before})
-    if (auto cause = each ? usual_cause(*each, value) : ""; !cause.empty()) return cause;
+    if (auto cause = each ? usual_cause(*each) : ""; !cause.empty()) return cause;
   const bool is_of_a_check = result.kind == Result::Kind::fail || result.kind == Result::Kind::leak;
   if (!is_of_a_check || !result.failure || states_its_cause(finding)) return "";
   const auto& mistake = result.failure->usual_mistake;

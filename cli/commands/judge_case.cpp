@@ -12,7 +12,7 @@ JudgeCase judge_case_by(const Known& known) {
     const auto [scenario, saved] = read_case(known, case_file);
     use_one_intra_op_thread();
     const auto history = recorded::read_case_history(histories, saved.c);
-    const Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
+    const Setting setting{.subject = "program", .tier = kRecorded, .backend = "unknown"};
     Tally tally(
         {.scenario = scenario, .setting = setting, .cases = CaseList(std::vector{saved.c})});
     tally.record(*tally.next(), judge(scenario, saved.c, history));

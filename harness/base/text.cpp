@@ -24,6 +24,19 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   return out;
 }
 
+std::string listed(const std::vector<std::string>& names, size_t most) {
+  if (names.size() <= most) return joined(names, ", ");
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);
+  return joined({names.begin(), end}, ", ") + " and " +
+         with_commas(static_cast<int64_t>(names.size() - most)) + " more";
+}
+
+std::string listed(const std::vector<int64_t>& numbers, size_t most) {
+  std::vector<std::string> texts;
+  for (const auto number : numbers) texts.push_back(std::to_string(number));
+  return listed(texts, most);
+}
+
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
   const int first = number < 0 ? 1 : 0;

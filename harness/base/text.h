@@ -13,6 +13,10 @@ namespace lockstep {
 std::vector<std::string> split(std::string_view text, char separator);
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 
+// "a, b, c and 4 more": the first `most` of them, and the number of the others.
+std::string listed(const std::vector<std::string>& names, size_t most = 8);
+std::string listed(const std::vector<int64_t>& numbers, size_t most = 8);
+
 // "1,234,567".
 std::string with_commas(int64_t number);
 

@@ -1,6 +1,5 @@
 #include "harness/campaign/evidence.h"
 
-#include "harness/base/stack_text.h"
 #include "harness/base/text.h"
 
 #include <algorithm>
@@ -40,37 +39,13 @@ std::string tail_of(const fs::path& file) {
   return tail.substr(line == std::string::npos ? tail.size() - kTailBytes : line + 1);
 }
 
-// The stack of the rank's own thread.
-std::string stack_in(const fs::path& stacks, int rank) {
-  std::ifstream in(stacks);
-  std::vector<std::string> first, own;
-  std::vector<std::string>* thread = nullptr;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("thread ")) {
-      const bool is_ranks = line.ends_with(" rank " + std::to_string(rank));
-      thread = is_ranks ? &own : first.empty() ? &first : nullptr;
-    } else if (thread) {
-      thread->push_back(line.substr(line.find_first_not_of(' ')));
-    }
-  }
-  auto lines = story_of_stack(own.empty() ? first : own);
+// The innermost lines of a stack; empty where the rank has none.
+std::string stack_of(int rank, const CaseStacks& seen) {
+  const auto found = seen.by_rank.find(rank);
+  if (found == seen.by_rank.end()) return "";
+  auto lines = found->second;
   lines.resize(std::min(lines.size(), kTailLines));
   return joined(lines, "\n");
-}
-
-// A call that no line of the program is known to have made, as on a thread of a library, has no
-// place that would help.
-bool has_a_place(const std::string& headline) {
-  return !headline.ends_with(" in a place without lines") &&
-         headline.find(" in start_thread at ") == std::string::npos;
-}
-
-std::vector<std::string> headlines_of(const fs::path& call_sites) {
-  std::ifstream in(call_sites);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);)
-    if (!line.starts_with(' ') && has_a_place(line)) lines.push_back(line);
-  return lines;
 }
 
 bool any_ended_by_itself(const History& history) {
@@ -102,8 +77,9 @@ int rank_to_blame(const History& history) {
 }
 
 Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& history) {
+  CaseStacks seen;
   try {
-    tier.keep_output(folder, history);
+    seen = tier.keep_output(folder, history);
   } catch (const TierError&) {
     return {};
   }
@@ -116,8 +92,8 @@ Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& histor
   const auto stem = "rank" + std::to_string(rank);
   Evidence evidence{.logs = folder,
                     .tail_rank = rank,
-                    .stack = stack_in(folder / (stem + ".stacks"), rank),
-                    .call_sites = headlines_of(folder / "call_sites.txt")};
+                    .stack = stack_of(rank, seen),
+                    .call_sites = std::move(seen.call_sites)};
   if (!evidence.stack.empty()) evidence.stack_file = folder / (stem + ".stacks");
   for (const char* stream : {".err", ".out"}) {
     if (!evidence.tail.empty()) break;

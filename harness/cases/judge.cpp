@@ -77,7 +77,7 @@ Verdict crash(const History& history, int rank) {
 std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
   for (const int rank : stuck) {
     const auto& is = history.ranks()[static_cast<size_t>(rank)];
-    if (is.ending.why == "it was stopped")
+    if (is.ending.why == kStopped)
       return "rank " + std::to_string(rank) + " was stopped, " + moment_text(is.last);
   }
   return {};
@@ -340,6 +340,7 @@ Verdict judged(const Scenario& scenario, const Case& c, const History& history) 
 Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
   auto verdict = judged(scenario, c, history);
   for (auto& finding : verdict.findings) {
+    if (auto cause = scenario.cause(c, finding.pattern); !cause.empty()) finding.cause = cause;
     if (!keep_first_line(finding)) continue;
     auto& next = std::get<std::string>(finding.details.front());
     next = "its message continues: " + next;

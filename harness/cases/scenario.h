@@ -66,6 +66,9 @@ struct Scenario {
   // The checks judge each step from what the ranks held before it, so that a finding is no
   // consequence of one before.
   bool judges_each_step = false;
+  // The usual cause of a finding of this pattern, where the case shows it; empty: nothing is known.
+  std::function<std::string(const Case&, std::string_view pattern)> cause =
+      [](const Case&, std::string_view) { return std::string(); };
 };
 
 // True for its name and for its former one.
@@ -96,6 +99,8 @@ struct Spec {
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured
   bool judges_endings = false, judges_each_step = false;
+  // The usual cause of a finding of this pattern, where the case shows it: an option, a step.
+  std::string (*cause)(const C&, std::string_view pattern) = nullptr;
   std::vector<Label<C>> labels = {};
   // The fields of the shape that neither the program nor the checks look at.
   std::vector<std::string> unused = {};

@@ -30,6 +30,10 @@ Scenario scenario(Spec<C> given) {
   out.draws = spec->draws;
   out.judges_endings = spec->judges_endings;
   out.judges_each_step = spec->judges_each_step;
+  if (spec->cause)
+    out.cause = [spec, typed](const Case& c, std::string_view pattern) {
+      return spec->cause(typed(c), pattern);
+    };
   out.every = [spec, erased] {
     std::vector<Case> all;
     if (spec->every)

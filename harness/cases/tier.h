@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 
@@ -39,6 +40,9 @@ inline constexpr TierTraits kWarm{.name = "warm"};
 inline constexpr TierTraits kCold{.name = "cold"};
 inline constexpr TierTraits kLaunched{.name = "launched", .is_launched = true};
 
+// The tier of a program's own run, which its recorder wrote down: no tier made its world.
+inline constexpr const char* kRecorded = "recorded";
+
 // All tiers, the cheapest first: help lists them in this order, and shrinking tries them in it.
 std::span<const TierTraits> known_tiers();
 std::vector<std::string> names_of_tiers();
@@ -63,6 +67,15 @@ struct CaseRunOptions {
   bool call_sites = false;
 };
 
+// The parts of a case's stacks that a report shows.
+struct CaseStacks {
+  // The relevant frames of a rank's own thread, or the kernel's state of it; by rank, of those that
+  // were late or crashed.
+  std::map<int, std::vector<std::string>> by_rank;
+  // Where the ranks diverge, a line for each: what it issued, and in which of its own lines.
+  std::vector<std::string> call_sites;
+};
+
 // Runs one case at a time, for the lane that owns it. Tiers are made before the first thread of the
 // program, and from then on each is used by one thread.
 class Tier {
@@ -74,12 +87,12 @@ class Tier {
   virtual History run(const Scenario& scenario, const Case& c, const Setting& setting,
                       const CaseRunOptions& options) = 0;
 
-  // The output of the ranks of the last case: two files for each rank, rank0.out, rank0.err, ... in
-  // `folder`, which is made. Empty files are left out. For a rank that was late also rank0.stacks:
-  // the stacks of its threads at the deadline, the main one first. Where ranks diverge in
-  // `history`, which the case gave, also call_sites.txt: the call site of what each issued there, a
-  // line for each rank followed by its stack, indented.
-  virtual void keep_output(const std::filesystem::path& folder, const History& history) = 0;
+  // Writes the output of the ranks of the last case: two files for each rank, rank0.out, rank0.err,
+  // ... in `folder`, which is made. Empty files are left out. For a rank that was late also
+  // rank0.stacks: the stacks of its threads at the deadline, the main one first. Where ranks
+  // diverge in `history`, which the case gave, also call_sites.txt: the call site of what each
+  // issued there, a line for each rank followed by its stack, indented.
+  virtual CaseStacks keep_output(const std::filesystem::path& folder, const History& history) = 0;
 
   // Ends the running case, from any thread; its world is killed as a group.
   virtual void stop() = 0;

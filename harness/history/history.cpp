@@ -82,12 +82,9 @@ std::string number_text(const BucketOfLayout& bucket) {
 
 std::string text_of(const BucketOfLayout& bucket) {
   constexpr size_t kNamesMost = 3;
-  const auto& all = bucket.parameters;
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(all.size(), kNamesMost); ++i) names.push_back(excerpt(all[i]));
-  return number_text(bucket) + ": " + joined(names, ", ") +
-         (all.size() > kNamesMost ? " and " + std::to_string(all.size() - kNamesMost) + " more"
-                                  : "");
+  for (const auto& name : bucket.parameters) names.push_back(excerpt(name));
+  return number_text(bucket) + ": " + listed(names, kNamesMost);
 }
 
 std::vector<double> as_doubles(const TensorValue& value) {

@@ -117,6 +117,9 @@ struct Ending {
 };
 std::string_view name_of(Ending::Kind kind);
 
+// Why a rank is stuck whose process or thread a signal has stopped.
+inline constexpr const char* kStopped = "it was stopped";
+
 struct RankHistory {
   std::vector<Event> events;
   Ending ending;

@@ -55,7 +55,7 @@ std::vector<std::string> ignored_in(const Rank& rank) {
 
 Details said_of_ignored(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  return {Cause{"the program told DistributedDataParallel to ignore " + joined(names, ", ") +
+  return {Cause{"the program told DistributedDataParallel to ignore " + listed(names) +
                 ", so that it averages nothing of them, and does not send them as it is made"}};
 }
 
@@ -98,7 +98,7 @@ Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
   }
   if (names.empty()) return {};
   return {
-      Cause{joined({names.begin(), names.end()}, ", ") +
+      Cause{listed(std::vector<std::string>(names.begin(), names.end())) +
             " are other tensors than those that DistributedDataParallel was made with, which it "
             "still waits for: replace layers, tie or convert them first, or wrap again"}};
 }
@@ -125,12 +125,12 @@ Details unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
   Details causes;
   if (!unfrozen.empty())
     causes.push_back(Cause{
-        joined(unfrozen, ", ") +
+        listed(unfrozen) +
         " required no gradient as the model was wrapped, so that DistributedDataParallel does "
         "not average theirs: unfreeze first, or wrap again"});
   if (!added.empty())
     causes.push_back(
-        Cause{"DistributedDataParallel did not have " + joined(added, ", ") +
+        Cause{"DistributedDataParallel did not have " + listed(added) +
               " as the model was wrapped, or they required no gradient then, and does not average "
               "theirs: add them first, or wrap again"});
   return causes;

@@ -131,8 +131,7 @@ std::string changed_buffers(const Rank& rank) {
           names.push_back(tensor.name);
       }
   for (const auto& [model, names] : buffers)
-    if (!names.empty())
-      return model + " broadcasts its buffers (" + joined(names, ", ") + " among them)";
+    if (!names.empty()) return model + " broadcasts its buffers (" + listed(names) + " among them)";
   return "a model broadcasts its buffers";
 }
 

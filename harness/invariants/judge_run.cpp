@@ -30,7 +30,7 @@ std::chrono::milliseconds since(Clock::time_point begin) {
 
 // The setting of the program that recorded: its name, and the backend of its process group.
 Setting setting_of(const RecordedRun& recorded) {
-  Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
+  Setting setting{.subject = "program", .tier = kRecorded, .backend = "unknown"};
   for (const auto& rank : recorded.ranks) {
     if (!rank.program.empty()) setting.subject = rank.program;
     for (const auto& record : rank.records)

@@ -1,4 +1,5 @@
 // Looks up frames: functions, files and lines.
+#include "harness/base/text.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/stacks.h"
 
@@ -21,23 +22,28 @@ namespace lockstep {
 
 namespace {
 
-// "function at /folder/of/file.cpp:12 (discriminator 6)" without the folder and the text after the
-// line. An inlined function of the C++ library, which has no namespace here, is "function in
-// header.h:12".
-FrameLine shortened(std::string line, bool is_inlined) {
+// A line of addr2line: "function at /folder/of/file.cpp:12 (discriminator 6)", with "?" or 0 for a
+// line that is not known.
+StackFrame read_frame(std::string line) {
+  using Origin = StackFrame::Origin;
   if (const auto behind = line.rfind(" (discriminator "); behind != std::string::npos)
     line.resize(behind);
-  const auto at = line.rfind(" at ");
-  const auto slash = line.rfind('/');
-  const bool has_no_line = line.ends_with(":?") || line.ends_with(":0");
-  const bool is_of_cpp = line.find("/include/c++/") != std::string::npos;
-  const bool is_librarys =
-      has_no_line || is_of_cpp || line.find("/torch/include/") != std::string::npos;
-  if (has_no_line) line.resize(line.size() - 2);
-  if (at == std::string::npos || slash == std::string::npos || slash < at)
-    return {line, is_librarys};
-  return {line.substr(0, at) + (is_inlined && is_of_cpp ? " in " : " at ") + line.substr(slash + 1),
-          is_librarys};
+  const std::string_view between = " at ";
+  const auto at = line.rfind(between);
+  StackFrame frame{.function = line.substr(0, at)};
+  if (at == std::string::npos) return frame;
+  const std::filesystem::path path(line.substr(at + between.size()));
+  const auto name = path.filename().string();
+  const auto colon = name.rfind(':');
+  frame.file = name.substr(0, colon);
+  const auto number =
+      colon == std::string::npos ? std::nullopt : parsed_int(name.substr(colon + 1));
+  frame.line = static_cast<int>(number.value_or(0));
+  frame.origin = frame.line == 0                                     ? Origin::unknown
+                 : line.find("/include/c++/") != std::string::npos   ? Origin::standard_library
+                 : line.find("/torch/include/") != std::string::npos ? Origin::libtorch
+                                                                     : Origin::program;
+  return frame;
 }
 
 std::string demangled(const char* name) {
@@ -121,20 +127,20 @@ std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file
 
 }  // namespace
 
-KnownFrames lines_at(const std::set<uint64_t>& addresses, const std::function<bool()>& is_stopped) {
-  KnownFrames lines;
+KnownFrames frames_at(const std::set<uint64_t>& addresses,
+                      const std::function<bool()>& is_stopped) {
+  KnownFrames frames;
   std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> unknown;  // by file
   for (const auto address : addresses) {
     // A return address is after its call.
     const uint64_t call = address - 1;
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void*>(call), &info) == 0 || !info.dli_fname) {
-      lines[address] = {{"at an address of no file", true}};
+      frames[address] = {StackFrame{}};
       continue;
     }
-    const auto file = std::filesystem::path(info.dli_fname).filename().string();
-    const auto name = info.dli_sname ? demangled(info.dli_sname) : "a function";
-    lines[address] = {{name + " in " + file, true}};
+    frames[address] = {{.function = info.dli_sname ? demangled(info.dli_sname) : "",
+                        .library = std::filesystem::path(info.dli_fname).filename().string()}};
     if (!info.dli_sname)
       unknown[info.dli_fname].emplace_back(address,
                                            call - reinterpret_cast<uint64_t>(info.dli_fbase));
@@ -150,21 +156,21 @@ KnownFrames lines_at(const std::set<uint64_t>& addresses, const std::function<bo
         is_stopped);
     for (size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].empty()) continue;
-      auto& of_frame = lines[all[i].first];
-      of_frame.clear();
-      for (const auto& line : answers[i])
-        of_frame.push_back(shortened(line, /*is_inlined=*/&line != &answers[i].back()));
+      auto& of_call = frames[all[i].first];
+      of_call.clear();
+      for (const auto& line : answers[i]) of_call.push_back(read_frame(line));
     }
   }
-  return lines;
+  return frames;
 }
 
-std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known) {
-  if (stack.frames.empty()) return {stack.instead};
-  std::vector<std::string> lines;
-  for (const auto frame : stack.frames)
-    for (const auto& line : known.at(frame)) lines.push_back(line.text);
-  return lines;
+Stack frames_of(const ThreadStack& stack, const KnownFrames& known) {
+  Stack frames;
+  for (const auto address : stack.frames) {
+    const auto& of_call = known.at(address);
+    frames.insert(frames.end(), of_call.begin(), of_call.end());
+  }
+  return frames;
 }
 
 }  // namespace lockstep

@@ -97,11 +97,15 @@ std::vector<int> threads_of(pid_t pid) {
   return threads;
 }
 
-// "stopped"; "sleeping in futex_wait_queue".
-std::string kernels_word(const std::string& task) {
+// The letter of a thread's state: 'S' of one that sleeps.
+char state_of(const std::string& task) {
   const std::string stat = first_line(task + "/stat");
   const auto end = stat.rfind(')');
-  const char state = end == std::string::npos ? '?' : stat[end + 2];
+  return end == std::string::npos ? '?' : stat[end + 2];
+}
+
+// "stopped"; "sleeping in futex_wait_queue".
+std::string kernels_word(const std::string& task, char state) {
   static const std::map<char, std::string> kStates{{'R', "running"},
                                                    {'S', "sleeping"},
                                                    {'D', "waiting for a device"},
@@ -145,12 +149,14 @@ std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
   size_t signalled = 0;
   for (const int thread : threads_of(pid)) {
     const std::string task = process + std::to_string(thread);
+    const char state = state_of(task);
+    const bool is_stopped = state == 'T' || state == 't';
     stacks[thread] = {.thread = thread,
                       .name = first_line(task + "/comm"),
                       .frames = {},
-                      .instead = kernels_word(task)};
-    const bool can_answer =
-        !stacks[thread].instead.starts_with("stopped") && signalled < StackBoard::kThreadsMost;
+                      .instead = kernels_word(task, state),
+                      .is_stopped = is_stopped};
+    const bool can_answer = !is_stopped && signalled < StackBoard::kThreadsMost;
     if (can_answer && syscall(SYS_tgkill, pid, thread, stack_signal()) == 0) ++signalled;
   }
   const auto answers = [&] {

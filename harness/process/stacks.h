@@ -6,7 +6,7 @@
 // signal handler, except for SIGKILL, which no process can handle.
 #pragma once
 
-#include "harness/base/fields.h"
+#include "harness/base/stack_frame.h"
 
 #include <atomic>
 #include <chrono>
@@ -29,12 +29,14 @@ struct ThreadStack {
   std::string name;              // as the process set it, or the program's
   std::vector<uint64_t> frames;  // return addresses, innermost first
   std::string instead;           // the kernel's state of it, where there are no frames
+  bool is_stopped = false;       // by a signal, or by a debugger
   bool operator==(const ThreadStack&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("thread", &ThreadStack::thread, at_least(0)),
                       field("name", &ThreadStack::name, text_up_to(200)),
                       field("frames", &ThreadStack::frames, at_most(1024, {})),
-                      field("instead", &ThreadStack::instead, text_up_to(1u << 16))};
+                      field("instead", &ThreadStack::instead, text_up_to(1u << 16)),
+                      field("is_stopped", &ThreadStack::is_stopped)};
   }
 };
 
@@ -90,27 +92,16 @@ void clear(StackBoard::Slot& slot);
 // called before, here or in a process that this one was forked from.
 std::vector<uint64_t> own_stack();
 
-// The lines of a frame: a line for its function and one for each function that this was inlined
-// into. `is_librarys`: from a header of LibTorch or of C++, or from a file without line numbers.
-struct FrameLine {
-  std::string text;
-  bool is_librarys = false;
-  static constexpr auto fields() {
-    return std::tuple{field("text", &FrameLine::text),
-                      field("is_librarys", &FrameLine::is_librarys)};
-  }
-};
-
-// By address, each the return address of a call. For frames of a process that was forked from this
-// one, so that both have everything at the same addresses. Once `is_stopped`, which is polled from
-// this thread, the functions' names stand for lines that were not looked up yet.
-using KnownFrames = std::map<uint64_t, std::vector<FrameLine>>;
-KnownFrames lines_at(
+// The frames at each return address of a call: one for its function and one for each function that
+// this was inlined into. For addresses of a process that was forked from this one, so that both
+// have everything at the same addresses. Once `is_stopped`, which is polled from this thread, the
+// functions' names stand for lines that were not looked up yet.
+using KnownFrames = std::map<uint64_t, Stack>;
+KnownFrames frames_at(
     const std::set<uint64_t>& addresses,
     const std::function<bool()>& is_stopped = [] { return false; });
 
-// One line for each frame: function, file and line as far as they are known. `known` has all frames
-// of the stack.
-std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known);
+// The frames of a stack, all of whose addresses `known` has.
+Stack frames_of(const ThreadStack& stack, const KnownFrames& known);
 
 }  // namespace lockstep

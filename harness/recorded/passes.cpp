@@ -254,13 +254,4 @@ bool have_one_dataset(const Pass& a, const Pass& b) {
   });
 }
 
-std::string listed(const std::vector<int64_t>& numbers) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
-    texts.push_back(std::to_string(numbers[i]));
-  return joined(texts, ", ") +
-         (numbers.size() > kMost ? " and " + std::to_string(numbers.size() - kMost) + " more" : "");
-}
-
 }  // namespace lockstep::recorded

@@ -65,7 +65,4 @@ bool trains_shuffled(const PassRow& row);
 // True if both passes are over one dataset, as far as fingerprints of it or of samples tell.
 bool have_one_dataset(const Pass& a, const Pass& b);
 
-// The numbers of a list, and how many more: "3, 4, 9 and 2 more".
-std::string listed(const std::vector<int64_t>& numbers);
-
 }  // namespace lockstep::recorded

@@ -11,18 +11,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr size_t kRanksListed = 8;
 constexpr size_t kGroupsNamed = 4;
 constexpr auto kWhichRanks = Specificity::which_ranks, kRelation = Specificity::relation;
 
 // "ranks 1, 3"; a few names and a count where there are many.
 std::string listed_ranks(const std::vector<size_t>& ranks) {
   std::vector<std::string> names;
-  for (const auto rank : ranks)
-    if (names.size() < kRanksListed) names.push_back(std::to_string(rank));
-  const size_t left = ranks.size() - names.size();
-  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") +
-         (left == 0 ? "" : " and " + std::to_string(left) + " more");
+  for (const auto rank : ranks) names.push_back(std::to_string(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + listed(names);
 }
 
 std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {

@@ -71,6 +71,11 @@ Explanation average_of_averages(std::vector<TensorValue> by_rank);
 // Rank r's own contribution: nothing was reduced.
 Explanation not_reduced(std::vector<TensorValue> by_rank);
 
+// The value that rank r was built with, or that another rank than rank 0 was: the initial broadcast
+// left it out, or has another source. `own`: one for each rank; `cause`: the usual one, where more
+// is known than the pattern says.
+Explanations initial_states(const std::vector<TensorValue>& own, const std::string& cause = {});
+
 // Other values of this kind and their expected values: right values under wrong names. `equal`
 // makes this one itself, from the rows of one moment that hold another row's value too.
 Explanation anothers_value(std::vector<Contribution> others);

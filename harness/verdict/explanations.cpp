@@ -218,6 +218,19 @@ Explanation not_reduced(std::vector<TensorValue> by_rank) {
   };
 }
 
+Explanations initial_states(const std::vector<TensorValue>& own, const std::string& cause) {
+  Explanations all{recorded_instead({.pattern = "own_initial_state",
+                                     .text = "the values it was built with: rank 0's never came",
+                                     .cause = cause},
+                                    own)};
+  for (size_t rank = 1; rank < own.size(); ++rank)
+    all.push_back(recorded_instead(
+        {"took_another_ranks_state",
+         "the values that rank " + std::to_string(rank) + " was built with, not rank 0's"},
+        {own[rank]}));
+  return all;
+}
+
 Explanation anothers_value(std::vector<Contribution> others) {
   return [others = std::move(others)](const Difference& is) -> std::optional<Diagnosis> {
     for (const auto& other : others) {

@@ -184,54 +184,6 @@ constexpr Known kByPattern[] = {
     {"another_warning", "the warning speaks of another pass than the first one"},
 };
 
-constexpr std::string_view kConverted =
-    "a conversion after wrapping (model.to(dtype or device), .half(), .cpu()) gives parameters new "
-    "gradient accumulators, and DDP's hooks stay on the old ones: convert, then wrap";
-
-bool has_step(const Json& value, const char* op) {
-  const auto steps = value.value("steps", Json());
-  return steps.is_array() && std::any_of(steps.begin(), steps.end(), [op](const Json& step) {
-           return step.is_object() && step.value("op", "") == op;
-         });
-}
-
-template <bool value>
-bool has_option(const Json& of, const char* name) {
-  return of.value(Json::json_pointer(std::string("/options/") + name), Json()) == Json(value);
-}
-
-bool is_any(const Json&, const char*) {
-  return true;
-}
-
-// Says more than the pattern alone: of a finding whose rule holds these words, in a case whose
-// value holds this.
-struct KnownInCase {
-  std::string_view pattern, rule;
-  bool (*holds)(const Json& value, const char* name);
-  const char* name;
-  std::string_view cause;
-};
-constexpr KnownInCase kInCase[] = {
-    {"not_reduced", "was converted and converted back", is_any, "", kConverted},
-    {"not_reduced", "its own forward was synchronised", is_any, "",
-     "after forwards outside no_sync DDP averages the next backward, and no later one: add the "
-     "losses and call backward() once"},
-    {"not_reduced", "", has_step, "convert", kConverted},
-    {"not_reduced", "", has_step, "bare",
-     "a backward of model.module takes the averaging that the last forward prepared, or has none: "
-     "run the backward of that forward first"},
-    {"not_reduced", "", has_step, "backward_retained",
-     "DDP averages one backward after a forward, and a second one through its graph stays local: "
-     "add the losses and call backward() once"},
-    {kMismatched, "", has_option<true>, "skip_all_reduce_unused_params",
-     "skip_all_reduce_unused_params=True, though ranks leave different parameters unused: one "
-     "skips a bucket that another sends: leave the option out"},
-    {"own_initial_state", "buffers", has_option<false>, "broadcast_buffers",
-     "broadcast_buffers=False, with which PyTorch leaves buffers out of the initial broadcast, "
-     "too: load the same buffers on every rank, or broadcast them"},
-};
-
 }  // namespace
 
 bool states_its_cause(const Finding& finding) {
@@ -239,14 +191,8 @@ bool states_its_cause(const Finding& finding) {
                      [](const auto& detail) { return std::holds_alternative<Cause>(detail); });
 }
 
-std::string usual_cause(const Finding& finding, const Json& value) {
+std::string usual_cause(const Finding& finding) {
   if (states_its_cause(finding) || !finding.limit.empty()) return "";
-  const auto in_case =
-      std::find_if(std::begin(kInCase), std::end(kInCase), [&](const KnownInCase& known) {
-        return known.pattern == finding.pattern &&
-               finding.rule.find(known.rule) != std::string::npos && known.holds(value, known.name);
-      });
-  if (in_case != std::end(kInCase)) return std::string(in_case->cause);
   if (!finding.cause.empty()) return finding.cause;
   if (auto cause = usual_cause_of_exception(finding.diagnosis); !cause.empty()) return cause;
   const auto known =

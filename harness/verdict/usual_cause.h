@@ -8,9 +8,8 @@
 namespace lockstep {
 
 // A short sentence without a full stop: "no sampler.set_epoch(epoch) before each epoch". Empty:
-// none is known, or the finding's details state the cause itself. `value`: the case's; an option or
-// a step of it that brings such a finding about is its cause.
-std::string usual_cause(const Finding& finding, const Json& value = Json::object());
+// none is known, or the finding's details state the cause itself.
+std::string usual_cause(const Finding& finding);
 
 // True if one of its details is a Cause.
 bool states_its_cause(const Finding& finding);

@@ -28,8 +28,8 @@ class TiersOfLane final : public Tier {
     last_ = found->second.get();
     return last_->run(scenario, c, setting, options);
   }
-  void keep_output(const std::filesystem::path& folder, const History& history) override {
-    last_->keep_output(folder, history);
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history) override {
+    return last_->keep_output(folder, history);
   }
   void stop() override { tiers_.begin()->second->stop(); }
 

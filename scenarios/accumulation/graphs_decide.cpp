@@ -133,6 +133,14 @@ Scenario graphs_decide() {
       .precondition = [](const Graphs& c) { return why_averages_round(c.world); },
       .program = program,
       .checks = {each_is_as_its_forward_was},
+      .cause =
+          [](const Graphs&, std::string_view pattern) {
+            return std::string(
+                pattern == "not_reduced"
+                    ? "after forwards outside no_sync DDP averages the next backward, and no later "
+                      "one: add the losses and call backward() once"
+                    : "");
+          },
       .labels =
           {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},
            {"losses of what the module kept", 0.3, [](const Graphs& c) { return c.of_kept; }},

@@ -130,7 +130,7 @@ buffers::Trajectory expected(const Stateful& c, const History& h) {
 Findings replicas_start_as_rank_zero(const Stateful& c, const History& h) {
   std::vector<buffers::State> built;
   for (int rank = 0; rank < c.world.size; ++rank) built.push_back(shown(start_values(rank)));
-  return buffers::start_is_rank_zeros(h, names(), built);
+  return buffers::start_is_rank_zeros(c, h, names(), built);
 }
 
 Findings forwards_begin_right_and_add_their_own_samples(const Stateful& c, const History& h) {

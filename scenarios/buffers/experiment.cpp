@@ -145,22 +145,15 @@ Findings forwards_end_as_expected(const History& h, const std::vector<std::strin
 
 }  // namespace
 
-Findings start_is_rank_zeros(const History& h, const std::vector<std::string>& names,
+Findings start_is_rank_zeros(const Stateful& c, const History& h,
+                             const std::vector<std::string>& names,
                              const std::vector<State>& built) {
   std::vector<Comparison> rows;
   for (size_t b = 0; b < names.size(); ++b) {
     rows.push_back(
         {.row = h.row({0, "before forward"}, names[b]), .expected = {built.front()[b].value}});
-    rows.back().explanations = [&built, b] {
-      Explanations all{recorded_instead(
-          {"own_initial_state", "the values it was built with: rank 0's never came"},
-          values(built, b))};
-      for (size_t rank = 1; rank < built.size(); ++rank)
-        all.push_back(recorded_instead(
-            {"took_another_ranks_state",
-             "the values that rank " + std::to_string(rank) + " was built with, not rank 0's"},
-            {built[rank][b].value}));
-      return all;
+    rows.back().explanations = [&c, &built, b] {
+      return initial_states(values(built, b), cause_of_unlike_buffers(c.options));
     };
   }
   return equal("Every replica must start from rank 0's buffers", rows);

@@ -67,7 +67,8 @@ Trajectory trajectory(const Stateful& c, const Held& held, const Update& update,
 }
 
 // Checks that all ranks begin with rank 0's buffers, whatever each was built with.
-Findings start_is_rank_zeros(const History& h, const std::vector<std::string>& names,
+Findings start_is_rank_zeros(const Stateful& c, const History& h,
+                             const std::vector<std::string>& names,
                              const std::vector<State>& built);
 
 // Checks that forwards begin and end as in the trajectory, for buffers of these names.

@@ -173,7 +173,7 @@ Findings replicas_start_as_rank_zero(const Stateful& c, const History& h) {
     built.push_back(shown(c, {reference::given(start.running_mean.to(at::kDouble)),
                               reference::given(start.running_var.to(at::kDouble)), start.batches}));
   }
-  return buffers::start_is_rank_zeros(h, kNames, built);
+  return buffers::start_is_rank_zeros(c, h, kNames, built);
 }
 
 Findings forwards_begin_right_and_add_the_ranks_own_batch(const Stateful& c, const History& h) {

@@ -103,8 +103,7 @@ Findings start_is_rank_zeros(const Training& c, const History& h, const std::vec
       std::vector<TensorValue> own;
       for (int rank = 0; rank < c.world.size; ++rank)
         own.push_back(recorded(initial_parameters(c, build_seed(c, rank))[p].value, dtype_of(c)));
-      return Explanations{recorded_instead(
-          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
+      return initial_states(own);
     };
     rows.push_back({.row = of_group(h.row({0, "wrapped"}, right[p].name), group),
                     .expected = {recorded(right[p].value, dtype_of(c))},

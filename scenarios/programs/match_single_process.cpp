@@ -19,6 +19,7 @@
 // list of steps is a program, and shrinking drops steps.
 #include "harness/rank/tensors.h"
 #include "harness/verdict/compare.h"
+#include "scenarios/cases/options.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/draw/draw.h"
 #include "scenarios/programs/draw/idioms.h"
@@ -133,6 +134,22 @@ Findings every_step_is_that_of_one_process(const ProgramSpec& c, const History& 
   return all;
 }
 
+std::string cause_in_the_program(const ProgramSpec& c, std::string_view pattern) {
+  const auto has = [&](Op op) {
+    return std::ranges::find(c.steps, op, &Step::op) != c.steps.end();
+  };
+  if (pattern == kMismatched) return cause_of_mismatch(c.options);
+  if (pattern != "not_reduced") return "";
+  if (has(Op::convert)) return kConvertedAfterWrapping;
+  if (has(Op::bare))
+    return "a backward of model.module takes the averaging that the last forward prepared, or has "
+           "none: run the backward of that forward first";
+  if (has(Op::backward_retained))
+    return "DDP averages one backward after a forward, and a second one through its graph stays "
+           "local: add the losses and call backward() once";
+  return "";
+}
+
 }  // namespace
 
 Scenario match_single_process() {
@@ -234,6 +251,7 @@ Scenario match_single_process() {
       .program = run,
       .checks = {every_step_is_that_of_one_process},
       .judges_each_step = true,
+      .cause = cause_in_the_program,
       .labels = labels(),
   });
 }

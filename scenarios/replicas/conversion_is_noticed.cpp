@@ -7,6 +7,7 @@
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/options.h"
 
 #include <torch/torch.h>
 
@@ -79,6 +80,10 @@ Scenario conversion_is_noticed() {
       .precondition = why_values_change,
       .program = program,
       .checks = {averaged_or_refused},
+      .cause =
+          [](const Training&, std::string_view pattern) {
+            return std::string(pattern == "not_reduced" ? kConvertedAfterWrapping : "");
+          },
       .labels = {{"three ranks and more", 0.1, has_three_ranks<Training>},
                  {"several buckets", 0.06, has_several_buckets}},
       .unused = {"steps", "micro_batches", "groups", "optimizer", "learning_rate_log2"},

@@ -9,6 +9,7 @@
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/options.h"
 
 #include <array>
 
@@ -52,23 +53,16 @@ void program(const Training& c, RankContext& here) {
 using Initial = std::vector<NamedTensor> (*)(const Training&, uint64_t);
 
 Findings start_as_rank_zero(const Training& c, const History& h, Initial initial,
-                            const std::string& rule) {
+                            const std::string& rule, const std::string& cause = {}) {
   std::vector<Comparison> rows;
   const auto right = initial(c, build_seed(c, 0));
   for (size_t i = 0; i < right.size(); ++i) {
     const auto dtype = right[i].value.scalar_type();
-    const auto own_values = [c, initial, i, dtype] {
+    const auto own_values = [c, initial, i, dtype, cause] {
       std::vector<TensorValue> own;
       for (int rank = 0; rank < c.world.size; ++rank)
         own.push_back(recorded(initial(c, build_seed(c, rank))[i].value, dtype));
-      Explanations all{recorded_instead(
-          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
-      for (size_t rank = 1; rank < own.size(); ++rank)
-        all.push_back(recorded_instead(
-            {"took_another_ranks_state",
-             "the values that rank " + std::to_string(rank) + " was built with, not rank 0's"},
-            {own[rank]}));
-      return all;
+      return initial_states(own, cause);
     };
     rows.push_back({.row = h.row({0, "wrapped"}, right[i].name),
                     .expected = {recorded(right[i].value, dtype)},
@@ -86,8 +80,8 @@ Findings parameters_start_as_rank_zeros(const Training& c, const History& h) {
 }
 
 Findings buffers_start_as_rank_zeros(const Training& c, const History& h) {
-  return start_as_rank_zero(c, h, initial_buffers,
-                            "Every replica must start from rank 0's buffers");
+  return start_as_rank_zero(c, h, initial_buffers, "Every replica must start from rank 0's buffers",
+                            cause_of_unlike_buffers(c.options));
 }
 
 // A subject may send more with it, or in another form; then nothing is known of it.

@@ -155,10 +155,7 @@ Findings ranks_start_as_rank_zero(const Loop& c, const History& h) {
     for (int rank = 0; rank < c.world.size; ++rank)
       own.push_back(recorded(start_of(c, rank, p), dtype_of(c, p)));
     rows.push_back({.row = h.row({0, kWrapped}, name_of(p)), .expected = {own.front()}});
-    rows.back().explanations = [own] {
-      return Explanations{recorded_instead(
-          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
-    };
+    rows.back().explanations = [own] { return initial_states(own); };
   }
   return equal("Every replica must start from rank 0's parameters", rows);
 }

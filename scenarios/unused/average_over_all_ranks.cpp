@@ -11,6 +11,7 @@
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/options.h"
 
 #include <torch/torch.h>
 
@@ -214,6 +215,10 @@ Scenario are_averaged_over_all_ranks() {
       .precondition = why_unused_are_refused,
       .program = program,
       .checks = {users_and_others_hold_the_average, what_nobody_uses_stays_at_home},
+      .cause =
+          [](const Training& c, std::string_view pattern) {
+            return pattern == kMismatched ? cause_of_mismatch(c.options) : "";
+          },
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
                  {"several buckets", 0.3, has_several_buckets},
                  {"66 parameters and more", 0.03,

@@ -83,13 +83,14 @@ TEST(CaseRun, AReplayedCaseIsNotSavedAgain) {
 TEST(CaseRun, TheTailLeavesLibTorchsOwnStacksInTheLog) {
   struct Warned : FakeTier {
     using FakeTier::FakeTier;
-    void keep_output(const std::filesystem::path& to, const History&) override {
+    CaseStacks keep_output(const std::filesystem::path& to, const History&) override {
       std::filesystem::create_directories(to);
       std::ofstream out(to / "rank0.err");
       out << "[W] [c10d] recvVector failed: the remote closed\n"
           << "Exception raised from recvBytes at Utils.hpp:678 (most recent call first):\n";
       for (int frame = 0; frame < 20; ++frame)
         out << "frame #" << frame << ": " << std::string(300, 'x') << " (0x5d in libtorch.so)\n";
+      return {};
     }
   };
   Bench bench;

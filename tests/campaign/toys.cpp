@@ -77,9 +77,10 @@ History FakeTier::run(const Scenario&, const Case& c, const Setting&, const Case
   return run_ ? run_(c, *this) : recorded(c, 0);
 }
 
-void FakeTier::keep_output(const std::filesystem::path& folder, const History&) {
+CaseStacks FakeTier::keep_output(const std::filesystem::path& folder, const History&) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "rank0.err") << "first line\nlast words\n";
+  return {};
 }
 
 void FakeTier::stop() {

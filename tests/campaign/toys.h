@@ -40,7 +40,7 @@ class FakeTier : public Tier {
 
   History run(const Scenario& scenario, const Case& c, const Setting& setting,
               const CaseRunOptions& options) override;
-  void keep_output(const std::filesystem::path& folder, const History& history) override;
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 
   // Blocks until stop(), as a rank that hangs would; then throws Interrupted.

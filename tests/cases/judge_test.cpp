@@ -179,6 +179,20 @@ TEST(Judge, AFindingFails) {
   EXPECT_EQ(verdict.signature(), "fail: R [p]");
 }
 
+TEST(Judge, ACauseThatTheCaseShowsReplacesThePatterns) {
+  auto toy = with(a_finding);
+  toy.cause = [](const Case& c, std::string_view pattern) {
+    return pattern == "p" ? "a world of " + std::to_string(world_size(c)) : "";
+  };
+  const auto cause_of = [&](Findings (*check)(const Plain&, const History&)) {
+    toy.checks = with(check).checks;
+    const History history({ending(kReturned), ending(kReturned)});
+    return judge(toy, toy.smallest(), history).findings.front().cause;
+  };
+  EXPECT_EQ(cause_of(a_finding), "a world of 2");
+  EXPECT_EQ(cause_of(throws), "") << "of another pattern";
+}
+
 TEST(Judge, NothingPassesVacuously) {
   RankHistory silent;
   EXPECT_EQ(judged({silent, silent}).findings.at(0).pattern, "vacuous");

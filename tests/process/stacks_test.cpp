@@ -1,6 +1,5 @@
 #include "harness/process/stacks.h"
 
-#include "harness/base/stack_text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 
@@ -9,9 +8,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <memory>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -46,8 +42,14 @@ std::vector<ThreadStack> seen_of(const std::function<void()>& act) {
   return seen;
 }
 
+Stack frames_of(const ThreadStack& stack) {
+  return frames_of(stack, frames_at({stack.frames.begin(), stack.frames.end()}));
+}
+
 std::vector<std::string> lines_of(const ThreadStack& stack) {
-  return lines_of(stack, lines_at({stack.frames.begin(), stack.frames.end()}));
+  std::vector<std::string> lines;
+  for (const auto& frame : frames_of(stack)) lines.push_back(frame.text());
+  return lines;
 }
 
 bool names(const ThreadStack& stack, const std::string& function) {
@@ -95,7 +97,7 @@ TEST(Stacks, AStoryLeavesOutTheHeadersOfTheStandardLibrary) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_TRUE(names(seen[0], "make_shared")) << ::testing::PrintToString(lines_of(seen[0]));
   bool is_found = false;
-  for (const auto& line : story_of_stack(lines_of(seen[0]))) {
+  for (const auto& line : story_of(frames_of(seen[0]))) {
     is_found |= line.find("lockstep::makes at ") != std::string::npos;
     for (const char* header : {"shared_ptr", "construct", "alloc_traits", "invoke"})
       EXPECT_EQ(line.find(header), std::string::npos) << line;
@@ -107,6 +109,7 @@ TEST(Stacks, OfAStoppedProcessComeFromTheKernel) {
   const auto seen = seen_of([] { raise(SIGSTOP); });
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_TRUE(seen[0].frames.empty());
+  EXPECT_TRUE(seen[0].is_stopped);
   EXPECT_TRUE(seen[0].instead.starts_with("stopped")) << seen[0].instead;
 }
 
@@ -166,12 +169,11 @@ TEST(Crashes, TheFunctionThatCrashedIsFoundByItsName) {
 TEST(Crashes, AStoryBeginsWithTheInnermostFunctionOfTheProgram) {
   const auto raised = crashed_by([] { raises_last(); });
   ASSERT_TRUE(raised.stack);
-  EXPECT_TRUE(
-      story_of_stack(lines_of(*raised.stack)).at(0).starts_with("lockstep::raises_last at "))
+  EXPECT_TRUE(story_of(frames_of(*raised.stack)).at(0).starts_with("lockstep::raises_last at "))
       << ::testing::PrintToString(lines_of(*raised.stack));
   const auto aborted = crashed_by([] { aborts_last(); });
   ASSERT_TRUE(aborted.stack);
-  const auto story = story_of_stack(lines_of(*aborted.stack));
+  const auto story = story_of(frames_of(*aborted.stack));
   ASSERT_GE(story.size(), 2u);
   EXPECT_TRUE(story[0].starts_with("aborts_inlined at ")) << ::testing::PrintToString(story);
   EXPECT_TRUE(story[1].starts_with("lockstep::aborts_last at ")) << ::testing::PrintToString(story);
@@ -228,65 +230,6 @@ TEST(Crashes, OfAProcessThatItForkedAreNotItsOwn) {
   });
   EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGKILL}));
   EXPECT_FALSE(crash.stack);
-}
-
-// A folder of programs which is all of PATH while it lives. Each has lines of a shell.
-class ProgramsInPath {
- public:
-  explicit ProgramsInPath(const std::map<std::string, std::string>& lines_by_name) {
-    for (const auto& [name, lines] : lines_by_name) {
-      const auto file = folder_ / name;
-      std::ofstream(file) << "#!/bin/sh\n" << lines << "\n";
-      std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    }
-    setenv("PATH", folder_.c_str(), 1);
-  }
-  ~ProgramsInPath() {
-    setenv("PATH", before_.c_str(), 1);
-    std::filesystem::remove_all(folder_);
-  }
-  ProgramsInPath(const ProgramsInPath&) = delete;
-  ProgramsInPath& operator=(const ProgramsInPath&) = delete;
-
- private:
-  static std::filesystem::path made() {
-    auto name = (std::filesystem::temp_directory_path() / "lockstep-path-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no folder for programs could be made");
-    return name;
-  }
-  const std::string before_ = getenv("PATH");
-  const std::filesystem::path folder_ = made();
-};
-
-// The text of the first line for a function of this file, which only addr2line can name.
-std::string line_found(const std::function<bool()>& is_stopped) {
-  const auto address = reinterpret_cast<uint64_t>(&spins_for_ever) + 1;
-  return lines_at({address}, is_stopped).at(address).at(0).text;
-}
-
-constexpr bool (*kNever)() = [] { return false; };
-
-TEST(FrameLines, AreThoseOfLlvmWhereItIsInstalled) {
-  const std::string gnu = "echo found_by_gnu at /folder/file.cpp:7";
-  const std::string llvm = "echo found_by_llvm at /folder/file.cpp:7";
-  {
-    const ProgramsInPath both({{"addr2line", gnu}, {"llvm-addr2line", llvm}});
-    EXPECT_EQ(line_found(kNever), "found_by_llvm at file.cpp:7");
-  }
-  {
-    const ProgramsInPath one({{"addr2line", gnu}});
-    EXPECT_EQ(line_found(kNever), "found_by_gnu at file.cpp:7");
-  }
-  const ProgramsInPath none({});
-  EXPECT_TRUE(line_found(kNever).starts_with("a function in ")) << line_found(kNever);
-}
-
-TEST(FrameLines, AreNotAwaitedOnceTheRunIsStopped) {
-  const ProgramsInPath slow(
-      {{"llvm-addr2line", "echo half of it\nwhile true; do read -r nothing <&1; done"}});
-  int polls = 0;
-  EXPECT_TRUE(line_found([&] { return ++polls > 2; }).starts_with("a function in "));
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);  // no child is left
 }
 
 TEST(Stacks, AProcessThatIsGoneHasNone) {

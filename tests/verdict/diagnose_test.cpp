@@ -1,31 +1,11 @@
-#include "harness/verdict/compare.h"
+#include "tests/verdict/rows.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 namespace lockstep {
 namespace {
-
-TensorValue floats_of(const std::vector<float>& values) {
-  TensorValue out{"float32", {static_cast<int64_t>(values.size())}, {}};
-  out.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
-  return out;
-}
-
-Row row(const std::vector<std::vector<float>>& by_rank) {
-  Row out{{2, "after"}, "w", {}};
-  for (const auto& values : by_rank) out.by_rank.push_back(floats_of(values));
-  return out;
-}
-
-std::string pattern(const std::vector<std::vector<float>>& seen,
-                    const std::vector<std::vector<float>>& expected,
-                    const Explanations& explanations = {}) {
-  return diagnose({row(seen), row(expected).by_rank, {}}, explanations).pattern;
-}
 
 TEST(Diagnose, EachPatternIsNamedFromTheValuesAlone) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
@@ -198,87 +178,6 @@ TEST(Diagnose, WholeNumbersThatLostTheirLastBitsAreNamed) {
 
 TEST(Diagnose, OneValueForAllWhereEachRankHasItsOwnIsNamed) {
   EXPECT_EQ(pattern({{5, 9}, {5, 9}}, {{1, 2}, {3, 4}}), "one_value_for_all");
-}
-
-TEST(Diagnose, AnExplanationThatFitsEveryRankComesFirst) {
-  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
-  const Explanations known{
-      recorded_instead({"not_reduced", ""}, {floats_of({5, 5}), floats_of({6, 6})}),
-      recorded_instead({"sum", ""}, {floats_of({2, 4}), floats_of({2, 4})})};
-  EXPECT_EQ(pattern({{2, 4}, {2, 4}}, right, known), "sum");
-  EXPECT_EQ(pattern({{5, 5}, {6, 6}}, right, known), "not_reduced");
-  EXPECT_EQ(pattern({{5, 5}, {6, 7}}, right, known), "every_rank_differs");
-}
-
-TEST(Diagnose, TheSignOfAZeroHidesNoExplanation) {
-  const Explanations known{recorded_instead({"sum", ""}, {floats_of({-0.0F, 4})})};
-  EXPECT_EQ(pattern({{0, 4}}, {{1, 2}}, known), "sum");
-}
-
-// Rank 0's a met rank 1's b and the reverse; each rank took the result under its own name.
-TEST(Diagnose, SumsUnderOtherNamesAreFound) {
-  const std::vector<Contribution> put_in{{"a", {floats_of({1, 10}), floats_of({2, 20})}},
-                                         {"b", {floats_of({4, 40}), floats_of({8, 80})}}};
-  const Explanations known{summed_under_other_names("a", put_in)};
-  EXPECT_EQ(pattern({{9, 90}, {6, 60}}, {{3, 30}, {3, 30}}, known), "parameters_mixed");
-  const auto diagnosis =
-      diagnose({row({{9, 90}, {6, 60}}), row({{3, 30}, {3, 30}}).by_rank, {}}, known);
-  EXPECT_NE(diagnosis.text.find("rank 0 holds a of rank 0 + b of rank 1"), std::string::npos);
-  EXPECT_EQ(pattern({{9, 91}, {6, 60}}, {{3, 30}, {3, 30}}, known), "every_rank_differs");
-}
-
-std::string explained(const std::vector<std::vector<float>>& seen,
-                      const std::vector<std::vector<float>>& expected, const Explanation& one) {
-  return pattern(seen, expected, {one});
-}
-
-TEST(Diagnose, SumsAndRepeatedDivisionsAreExplained) {
-  const std::vector<std::vector<float>> right{{2, 6}, {2, 6}};
-  EXPECT_EQ(explained({{4, 12}, {4, 12}}, right, sum_not_average("gradients")), "sum_not_average");
-  EXPECT_EQ(explained({{1, 3}, {1, 3}}, right, divided_twice()), "divided_twice");
-  EXPECT_EQ(explained({{4, 13}, {4, 13}}, right, sum_not_average("gradients")),
-            "ranks_agree_reference_differs");
-  EXPECT_EQ(explained({{7, 6}}, {{2, 6}}, sum_not_average("gradients")), "value_differs")
-      << "a sum over one rank is its average";
-}
-
-TEST(Diagnose, AStaleRankIsDistinguishedFromAStaleWorld) {
-  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
-  const auto stale = last_steps_value({floats_of({5, 7})});
-  EXPECT_EQ(explained({{5, 7}, {5, 7}, {5, 7}}, right, stale), "last_steps_value");
-  EXPECT_EQ(explained({{1, 2}, {5, 7}, {1, 2}}, right, stale), "one_rank_stale");
-  EXPECT_EQ(explained({{1, 2}, {5, 8}, {1, 2}}, right, stale), "one_rank_differs");
-}
-
-TEST(Diagnose, TheRatioOfTheBatchIsEachRanksOwn) {
-  const std::vector<std::vector<float>> right{{2, 4}, {2, 4}};
-  const auto ratios = off_by_batch_ratio({1.5, 0.5});
-  EXPECT_EQ(explained({{3, 6}, {1, 2}}, right, ratios), "off_by_batch_ratio");
-  EXPECT_EQ(explained({{1, 2}, {3, 6}}, right, ratios), "average_not_taken");
-  EXPECT_EQ(explained({{1, 2}, {3, 7}}, right, ratios), "every_rank_differs");
-  EXPECT_EQ(explained({{3, 6}, {3, 6}}, right, off_by_batch_ratio({1.5})), "off_by_batch_ratio");
-  EXPECT_EQ(explained({{2, 5}, {2, 5}}, right, off_by_batch_ratio({1, 1, 1})),
-            "ranks_agree_reference_differs")
-      << "ratios of another world explain nothing";
-}
-
-TEST(Diagnose, MistakesThatAreValuesAreExplained) {
-  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}}, seen{{5, 7}, {6, 9}};
-  const std::vector<TensorValue> values{floats_of({5, 7}), floats_of({6, 9})};
-  EXPECT_EQ(explained(seen, right, average_of_averages(values)), "average_of_averages");
-  EXPECT_EQ(explained(seen, right, not_reduced(values)), "not_reduced");
-  EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, not_reduced(values)),
-            "ranks_agree_reference_differs");
-  EXPECT_EQ(explained({{1, 7}, {1, 9}}, right, not_reduced(values)), "not_reduced");  // in part
-  EXPECT_NE(explained({{1, 7}, {1, 8}}, right, not_reduced(values)), "not_reduced");
-  EXPECT_NE(explained({{1, 2}, {1, 9}}, right, not_reduced(values)), "not_reduced");  // by chance
-}
-
-TEST(Diagnose, EqualShapesMayChangePlaces) {
-  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
-  const auto others = anothers_value({{"zeros", {floats_of({0, 0})}}, {"b", {floats_of({5, 7})}}});
-  EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, others), "parameters_permuted");
-  EXPECT_EQ(explained({{0, 0}, {0, 0}}, right, others), "all_zero");
 }
 
 TEST(Diagnose, RanksThatDisagreeAreSortedIntoGroups) {

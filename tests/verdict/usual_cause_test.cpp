@@ -33,36 +33,6 @@ TEST(UsualCause, WhatTheMakerOfAFindingKnowsComesFirst) {
   EXPECT_EQ(usual_cause(is), "") << "a limit of the backend is no mistake";
 }
 
-TEST(UsualCause, AnOptionThatBringsItAboutIsTheCause) {
-  auto is = finding("own_initial_state");
-  is.rule = "Every replica must start from rank 0's buffers";
-  EXPECT_TRUE(usual_cause(is, {{"options", {{"broadcast_buffers", false}}}})
-                  .starts_with("broadcast_buffers=False"));
-  EXPECT_EQ(usual_cause(is, {{"options", {{"broadcast_buffers", true}}}}), usual_cause(is));
-  EXPECT_EQ(usual_cause(is, Json::object()), usual_cause(is));
-  is.rule = "Every replica must start from rank 0's parameters";
-  EXPECT_EQ(usual_cause(is, {{"options", {{"broadcast_buffers", false}}}}), usual_cause(is));
-  is = finding("not_reduced");
-  is.rule = "A model that was converted and converted back must be averaged, or refused";
-  EXPECT_TRUE(usual_cause(is, Json::object()).starts_with("a conversion after wrapping"));
-  is = finding("mismatched_collectives");
-  is.cause = "a known one";
-  EXPECT_TRUE(usual_cause(is, {{"options", {{"skip_all_reduce_unused_params", true}}}})
-                  .starts_with("skip_all"));
-}
-
-TEST(UsualCause, AStepThatBringsItAboutIsTheCause) {
-  const auto is = finding("not_reduced");
-  const auto of = [&](const char* op) {
-    return usual_cause(is, {{"steps", {{{"op", "forward"}}, {{"op", op}}}}});
-  };
-  EXPECT_TRUE(of("convert").starts_with("a conversion after wrapping"));
-  EXPECT_TRUE(of("bare").starts_with("a backward of model.module takes"));
-  EXPECT_TRUE(of("backward_retained").starts_with("DDP averages one backward"));
-  EXPECT_EQ(of("backward"), usual_cause(is));
-  EXPECT_EQ(usual_cause(is, {{"steps", 2}}), usual_cause(is)) << "of a training: their number";
-}
-
 TEST(UsualCause, AFindingThatStatesItsCauseGetsNoOther) {
   auto is = finding("stopped_early");
   EXPECT_NE(usual_cause(is), "");

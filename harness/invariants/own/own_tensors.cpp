@@ -96,7 +96,7 @@ Finding remark_on(const std::string& of, const std::set<std::string>& tensors) {
   std::vector<std::string> names;
   for (const auto& name : tensors) names.push_back(one_line(name));
   return {"", "own_tensors", of,
-          of + " updates tensors with which each rank began on its own, " + joined(names, ", ") +
+          of + " updates tensors with which each rank began on its own, " + listed(names) +
               ", and the ranks exchange what is for them by all-to-all, as with experts or parts "
               "of a table: not compared"};
 }

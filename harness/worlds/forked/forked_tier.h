@@ -15,8 +15,8 @@ class ForkedTier : public Tier {
 
   History run(const Scenario& scenario, const Case& c, const Setting& setting,
               const CaseRunOptions& options) override;
-  void keep_output(const std::filesystem::path& folder, const History& history) override {
-    lane_->keep_output(folder, history);
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history) override {
+    return lane_->keep_output(folder, history);
   }
   // For good, and for all tiers of the lane.
   void stop() override { lane_->stop(); }

@@ -1,9 +1,9 @@
 #include "harness/worlds/forked/histories.h"
 
-#include "harness/base/stack_text.h"
 #include "harness/cases/tier.h"
 #include "harness/verdict/trace.h"
 
+#include <algorithm>
 #include <fstream>
 
 namespace lockstep {
@@ -27,11 +27,25 @@ RankHistory history_of_rank(const RankRecords& records, int rank, const ChildEnd
   }
 }
 
-// "... at tap.cpp:141", for the files through which a collective passes before it is recorded.
-bool is_watchers(const std::string& line) {
-  for (const char* file : {" at tap.cpp:", " at call_sites.cpp:", " at stacks.cpp:"})
-    if (line.find(file) != std::string::npos) return true;
-  return false;
+// True for the files through which a collective passes before it is recorded.
+bool is_watchers(const StackFrame& frame) {
+  return frame.file == "tap.cpp" || frame.file == "call_sites.cpp" || frame.file == "stacks.cpp";
+}
+
+// The program's own frame, innermost first; null where none has a line.
+const StackFrame* own_frame(const Stack& stack) {
+  const auto own = std::find_if(stack.begin(), stack.end(), [](const StackFrame& frame) {
+    return frame.origin == StackFrame::Origin::program && !is_watchers(frame);
+  });
+  return own == stack.end() ? nullptr : &*own;
+}
+
+// The lines of a thread's stack, or the kernel's state of it.
+std::vector<std::string> lines_of(const ThreadStack& thread, const KnownFrames& known) {
+  if (thread.frames.empty()) return {thread.instead};
+  std::vector<std::string> lines;
+  for (const auto& frame : frames_of(thread, known)) lines.push_back(frame.text());
+  return lines;
 }
 
 }  // namespace
@@ -55,8 +69,8 @@ History history_of(const CaseReply& reply, const std::vector<RankRecords>& by_ra
         history_of_rank(by_rank[rank], static_cast<int>(rank), reply.group.ends.at(rank)));
   for (const auto& [rank, threads] : reply.stacks) {
     auto& ending = ranks[static_cast<size_t>(rank)].ending;
-    const bool was_stopped = !threads.empty() && threads.front().instead.starts_with("stopped");
-    if (ending.kind == Ending::Kind::stuck && was_stopped) ending.why = "it was stopped";
+    const bool was_stopped = !threads.empty() && threads.front().is_stopped;
+    if (ending.kind == Ending::Kind::stuck && was_stopped) ending.why = kStopped;
   }
   for (size_t rank = 0; rank < reply.left.size(); ++rank)
     for (const auto& what : reply.left[rank])
@@ -84,35 +98,39 @@ void DivergencePoints::add_addresses_of(int rank, std::set<uint64_t>& addresses)
       addresses.insert(divergence_point.site.begin(), divergence_point.site.end());
 }
 
-void write_call_sites(const std::filesystem::path& folder,
-                      const DivergencePoints& divergence_points,
-                      const std::function<const KnownFrames&(int rank)>& known) {
-  if (divergence_points.all.empty()) return;
+std::vector<std::string> write_call_sites(
+    const std::filesystem::path& folder, const DivergencePoints& divergence_points,
+    const std::function<const KnownFrames&(int rank)>& known) {
+  if (divergence_points.all.empty()) return {};
   std::ofstream out(folder / "call_sites.txt");
+  std::vector<std::string> lines;
   for (const auto& [rank, issued, site] : divergence_points.all) {
-    std::vector<std::string> stack;
-    std::string headline = "a place without lines";
-    bool is_found = false;
-    for (const auto address : site)
-      for (const auto& line : known(rank).at(address)) {
-        stack.push_back(line.text);
-        if (is_found || line.is_librarys || is_watchers(line.text)) continue;
-        headline = short_frame(line.text);
-        is_found = true;
-      }
-    out << "rank " << rank << " issued " << place_of(issued.sequence, issued.group) << ", "
-        << text_of(issued) << ", in " << headline << "\n";
-    for (const auto& line : stack) out << "  " << line << "\n";
+    const auto stack = frames_of({.frames = site}, known(rank));
+    const auto* own = own_frame(stack);
+    const auto line = "rank " + std::to_string(rank) + " issued " +
+                      place_of(issued.sequence, issued.group) + ", " + text_of(issued) + ", in " +
+                      (own ? own->short_text() : "a place without lines");
+    out << line << "\n";
+    for (const auto& frame : stack) out << "  " << frame.text() << "\n";
+    // A thread of a library begins in libc, of which the line would not help.
+    if (own && own->function != "start_thread") lines.push_back(line);
   }
+  return lines;
 }
 
-void write_stacks(const std::filesystem::path& folder, int rank,
-                  const std::vector<ThreadStack>& threads, const KnownFrames& known) {
+std::vector<std::string> write_stacks(const std::filesystem::path& folder, int rank,
+                                      const std::vector<ThreadStack>& threads,
+                                      const KnownFrames& known) {
+  const auto name = "rank " + std::to_string(rank);
   std::ofstream out(folder / ("rank" + std::to_string(rank) + ".stacks"));
   for (const auto& thread : threads) {
     out << "thread " << thread.thread << " " << thread.name << "\n";
     for (const auto& line : lines_of(thread, known)) out << "  " << line << "\n";
   }
+  if (threads.empty()) return {};
+  const auto named = std::ranges::find(threads, name, &ThreadStack::name);
+  const auto& own = named == threads.end() ? threads.front() : *named;
+  return own.frames.empty() ? std::vector{own.instead} : story_of(frames_of(own, known));
 }
 
 void add_addresses_of(const std::vector<ThreadStack>& threads, std::set<uint64_t>& addresses) {

@@ -47,16 +47,17 @@ struct DivergencePoints {
   void add_addresses_of(int rank, std::set<uint64_t>& addresses) const;
 };
 
-// call_sites.txt: a line for each rank, followed by its stack, indented; no file where no site is
-// known. The headline is the first line that is neither a library's nor of what watches the ranks,
-// shortened.
-void write_call_sites(const std::filesystem::path& folder,
-                      const DivergencePoints& divergence_points,
-                      const std::function<const KnownFrames&(int rank)>& known);
+// Writes call_sites.txt: a line for each rank, followed by its stack, indented; no file where no
+// site is known. The line ends with the first frame that is neither a library's nor of what watches
+// the ranks. Returns the lines of which that is a function of the program.
+std::vector<std::string> write_call_sites(const std::filesystem::path& folder,
+                                          const DivergencePoints& divergence_points,
+                                          const std::function<const KnownFrames&(int rank)>& known);
 
-// rank0.stacks: the stacks of one rank's threads.
-void write_stacks(const std::filesystem::path& folder, int rank,
-                  const std::vector<ThreadStack>& threads, const KnownFrames& known);
+// Writes rank0.stacks: the stacks of one rank's threads. Returns the story of its own.
+std::vector<std::string> write_stacks(const std::filesystem::path& folder, int rank,
+                                      const std::vector<ThreadStack>& threads,
+                                      const KnownFrames& known);
 void add_addresses_of(const std::vector<ThreadStack>& threads, std::set<uint64_t>& addresses);
 
 }  // namespace lockstep

@@ -70,7 +70,7 @@ void Lane::release_memory(const CaseReply& reply) const {
   memory_->region.release(memory_->store.first(SharedMemoryStore::used(memory_->store)));
 }
 
-void Lane::keep_output(const std::filesystem::path& folder, const History& history) {
+CaseStacks Lane::keep_output(const std::filesystem::path& folder, const History& history) {
   const KeepRequest request{std::filesystem::absolute(folder)};
   server_.request(text_of(LaneRequest{.keep = request}), kServerSlack);
   const DivergencePoints divergence_points(history, call_sites_);
@@ -79,9 +79,12 @@ void Lane::keep_output(const std::filesystem::path& folder, const History& histo
   for (int rank = 0; rank < history.size(); ++rank)
     divergence_points.add_addresses_of(rank, addresses);
   for (const auto& [rank, threads] : stacks_) add_addresses_of(threads, addresses);
-  const auto known = lines_at(addresses, [&] { return is_stopped_.load(); });
-  write_call_sites(folder, divergence_points, [&](int) -> const KnownFrames& { return known; });
-  for (const auto& [rank, threads] : stacks_) write_stacks(folder, rank, threads, known);
+  const auto known = frames_at(addresses, [&] { return is_stopped_.load(); });
+  CaseStacks seen{.call_sites = write_call_sites(folder, divergence_points,
+                                                 [&](int) -> const KnownFrames& { return known; })};
+  for (const auto& [rank, threads] : stacks_)
+    seen.by_rank[rank] = write_stacks(folder, rank, threads, known);
+  return seen;
 }
 
 }  // namespace lockstep

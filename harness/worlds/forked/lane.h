@@ -24,7 +24,7 @@ class Lane {
   };
   // As Tier::run.
   Outcome run(const CaseRequest& request);
-  void keep_output(const std::filesystem::path& folder, const History& history);
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history);
 
   // For good: this lane runs nothing more, and looks up no more lines of stacks. Any thread.
   void stop();

@@ -23,7 +23,7 @@ class LaunchedTier final : public Tier {
 
   History run(const Scenario& scenario, const Case& c, const Setting& setting,
               const CaseRunOptions& options) override;
-  void keep_output(const std::filesystem::path& folder, const History& history) override;
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 
   // Sends all processes the end of the campaign, and blocks until they have left, a few seconds at

@@ -29,10 +29,11 @@ std::string LaunchedTier::answer_of(int rank, const std::string& request) {
 }
 
 // Keeps the output that is available: if a process is gone by now, the next case reports it.
-void LaunchedTier::keep_output(const std::filesystem::path& folder, const History& history) {
+CaseStacks LaunchedTier::keep_output(const std::filesystem::path& folder, const History& history) {
   std::filesystem::create_directories(folder);
   const DivergencePoints divergence_points(history, call_sites_);
   std::vector<KnownFrames> known(call_sites_.size());
+  CaseStacks seen;
   try {
     for (int rank = 0; rank < static_cast<int>(call_sites_.size()); ++rank) {
       std::set<uint64_t> addresses;
@@ -43,13 +44,15 @@ void LaunchedTier::keep_output(const std::filesystem::path& folder, const Histor
       const auto reply = look_reply_in(answer_of(rank, text_of(MemberRequest{.look = request})));
       known[static_cast<size_t>(rank)] = reply.frames;
       Capture::keep(folder, rank, {reply.out, reply.err});
-      if (stacks != stacks_.end()) write_stacks(folder, rank, stacks->second, reply.frames);
+      if (stacks != stacks_.end())
+        seen.by_rank[rank] = write_stacks(folder, rank, stacks->second, reply.frames);
     }
-    write_call_sites(folder, divergence_points, [&](int rank) -> const KnownFrames& {
-      return known[static_cast<size_t>(rank)];
-    });
+    seen.call_sites = write_call_sites(
+        folder, divergence_points,
+        [&](int rank) -> const KnownFrames& { return known[static_cast<size_t>(rank)]; });
   } catch (const TierError&) {
   }
+  return seen;
 }
 
 }  // namespace lockstep

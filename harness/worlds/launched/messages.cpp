@@ -9,19 +9,19 @@ namespace {
 const std::string kMemberRequest = "a request to a launched process";
 const std::string kRankReply = "a reply about a rank";
 
-struct LinesAt {
+struct FramesAt {
   uint64_t address = 0;
-  std::vector<FrameLine> lines;
+  Stack frames;
   static constexpr auto fields() {
-    return std::tuple{field("address", &LinesAt::address),
-                      field("lines", &LinesAt::lines, at_most(1024, {}))};
+    return std::tuple{field("address", &FramesAt::address),
+                      field("frames", &FramesAt::frames, at_most(1024, {}))};
   }
 };
 
 // A LookReply as it is sent.
 struct SentLook {
   std::string out, err;
-  std::vector<LinesAt> frames;
+  std::vector<FramesAt> frames;
   static constexpr auto fields() {
     return std::tuple{field("out", &SentLook::out, text_up_to(1u << 30)),
                       field("err", &SentLook::err, text_up_to(1u << 30)),
@@ -72,14 +72,14 @@ RankReply rank_reply_in(const std::string& text) {
 
 std::string text_of(const LookReply& reply) {
   SentLook sent{.out = reply.out, .err = reply.err, .frames = {}};
-  for (const auto& [address, lines] : reply.frames) sent.frames.push_back({address, lines});
+  for (const auto& [address, frames] : reply.frames) sent.frames.push_back({address, frames});
   return to_wire(sent);
 }
 
 LookReply look_reply_in(const std::string& text) {
   auto sent = from_wire<SentLook>(text, "a reply about addresses");
   LookReply reply{.out = std::move(sent.out), .err = std::move(sent.err), .frames = {}};
-  for (auto& [address, lines] : sent.frames) reply.frames[address] = std::move(lines);
+  for (auto& [address, frames] : sent.frames) reply.frames[address] = std::move(frames);
   return reply;
 }
 

@@ -75,7 +75,7 @@ LookReply RankServer::look(const LookRequest& request) const {
   auto output = workplace_.capture->of(0);
   return {.out = std::move(output.out),
           .err = std::move(output.err),
-          .frames = lines_at({request.addresses.begin(), request.addresses.end()})};
+          .frames = frames_at({request.addresses.begin(), request.addresses.end()})};
 }
 
 }  // namespace lockstep

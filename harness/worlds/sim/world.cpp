@@ -60,7 +60,7 @@ class World {
       if (standing.state == Scheduler::State::waiting) end_waiting(rank, standing.waits_for);
       // The last record, except for a rank that has one: it was killed, or it exited.
       if (standing.state == Scheduler::State::parked)
-        at(rank).run->end({Ending::Kind::stuck, "it was stopped"});
+        at(rank).run->end({Ending::Kind::stuck, kStopped});
     }
     return report;
   }

@@ -172,8 +172,8 @@ class LaunchedHere final : public Tier {
               const CaseRunOptions& options) override {
     return tier_->run(scenario, c, setting, options);
   }
-  void keep_output(const std::filesystem::path& folder, const History& history) override {
-    tier_->keep_output(folder, history);
+  CaseStacks keep_output(const std::filesystem::path& folder, const History& history) override {
+    return tier_->keep_output(folder, history);
   }
   void stop() override { tier_->stop(); }
 

@@ -60,7 +60,7 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
   CaseReply by_lane{.left = {{}, {"a thread"}}, .stacks = {{1, reply.stacks}}};
   by_lane.group.ends = {reply.end, reply.end};
   LookReply looked{.out = "out", .err = "err", .frames = {}};
-  looked.frames[7].push_back({"main at x.cpp:1", false});
+  looked.frames[7].push_back({.function = "main", .file = "x.cpp", .line = 1});
   struct Kind {
     std::string valid;
     std::function<void(const std::string&)> read;

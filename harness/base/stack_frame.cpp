@@ -1,4 +1,4 @@
-#include "harness/base/stack_text.h"
+#include "harness/base/stack_frame.h"
 
 #include <algorithm>
 #include <array>
@@ -69,67 +69,63 @@ std::string without_return_type(std::string name) {
   return type == Text::npos ? name : name.substr(type + 1);
 }
 
-// The end of the function's name, where " at file:line", " at file" or " in library" begins.
-size_t place_of(Text line) {
-  const Text at_file = " at ";
-  const auto at = line.rfind(at_file);
-  if (at != Text::npos && line.find_first_of(" (", at + at_file.size()) == Text::npos) return at;
-  const auto in = line.rfind(" in ");
-  return in == Text::npos ? line.size() : in;
-}
-
-bool has_line(Text line) {
-  const auto place = line.substr(place_of(line));
-  return place.starts_with(" at ") && place.find(':') != Text::npos;
-}
-
 bool starts_with_any(Text frame, std::initializer_list<Text> names) {
   return std::any_of(names.begin(), names.end(),
                      [&](const Text name) { return frame.starts_with(name); });
 }
 
-// Internal functions of std or of libc.
-bool is_internal(Text frame) {
-  return starts_with_any(frame, {"std::", "_"});
+// The function's name alone; the whole where nothing else is left of it.
+std::string short_name(const StackFrame& frame) {
+  auto name = without_return_type(without_brackets(frame.function));
+  return name.empty() ? frame.function : name;
+}
+
+std::string with_place(const std::string& name, const StackFrame& frame) {
+  if (frame.file.empty() && frame.library.empty()) return "at an address of no file";
+  const auto whose = name.empty() ? "a function" : name;
+  if (frame.file.empty()) return whose + " in " + frame.library;
+  return whose + " at " + frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+}
+
+// Internal functions of std or of libc; inlined ones of std have no namespace.
+bool is_internal(const StackFrame& frame, Text name) {
+  return frame.origin == StackFrame::Origin::standard_library ||
+         starts_with_any(name, {"std::", "_"});
 }
 
 // Functions by which a program raises the signal that its ending names anyway.
-bool raises_signal(Text frame) {
-  return starts_with_any(frame, {"abort ", "gsignal ", "raise ", "pthread_kill "});
+bool raises_signal(Text name) {
+  return name == "abort" || name == "gsignal" || name == "raise" || name == "pthread_kill";
 }
 
 // Frames below belong to the caller of the program.
-bool is_below_program(Text frame) {
-  return frame.starts_with("lockstep::RankRun::run ") ||
-         frame.find(" at scenario_inl.h:") != Text::npos;
-}
-
-bool has_name(Text frame) {
-  return !frame.starts_with("a function in ") && !frame.starts_with("at an address ");
+bool is_below_program(const StackFrame& frame, Text name) {
+  return name == "lockstep::RankRun::run" || frame.file == "scenario_inl.h";
 }
 
 }  // namespace
 
-std::string short_frame(std::string_view line) {
-  if (!has_name(line)) return std::string(line);
-  const auto place = place_of(line);
-  auto name = without_return_type(without_brackets(line.substr(0, place)));
-  if (name.empty()) return std::string(line);
-  return name + std::string(line.substr(place));
+std::string StackFrame::text() const {
+  return with_place(function, *this);
 }
 
-std::vector<std::string> story_of_stack(const std::vector<std::string>& lines) {
+std::string StackFrame::short_text() const {
+  return with_place(short_name(*this), *this);
+}
+
+std::vector<std::string> story_of(const Stack& stack) {
   std::vector<std::string> story;
-  for (const auto& line : lines) {
-    const auto frame = short_frame(line);
-    if (is_below_program(frame)) break;
-    const bool is_relevant = has_name(frame) && !is_internal(frame) && !raises_signal(frame);
-    if (is_relevant && (story.empty() || has_line(frame))) story.push_back(frame);
-    if (frame.starts_with("main at ")) break;
+  for (const auto& frame : stack) {
+    const auto name = short_name(frame);
+    if (is_below_program(frame, name)) break;
+    const bool is_relevant = !name.empty() && !is_internal(frame, name) && !raises_signal(name);
+    if (is_relevant && (story.empty() || frame.line > 0)) story.push_back(frame.short_text());
+    if (name == "main" && !frame.file.empty()) break;
   }
-  if (story.empty() && !lines.empty()) {
-    const auto named = std::find_if(lines.begin(), lines.end(), has_name);
-    story.push_back(short_frame(named == lines.end() ? lines.front() : *named));
+  if (story.empty() && !stack.empty()) {
+    const auto named = std::find_if(stack.begin(), stack.end(),
+                                    [](const auto& frame) { return !frame.function.empty(); });
+    story.push_back((named == stack.end() ? stack.front() : *named).short_text());
   }
   return story;
 }
