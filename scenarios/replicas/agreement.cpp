@@ -170,11 +170,11 @@ void find_wrong_tensors(const Given& given, std::vector<Words>& mistakes) {
       if (given.tensors[other].same_as == tensor.same_as && !is_ignored(given, other))
         names.push_back(given.tensors[other].name);
     for (const auto& name : names) {
-      if (tensor.state == "device") {
+      if (tensor.memory == Memory::none) {
         mistakes.push_back({quoted(name), "meta device"});
         mistakes.push_back({quoted(name) + " on meta", "expected devices of one kind"});
       }
-      if (tensor.state == "expanded")
+      if (tensor.memory == Memory::expanded)
         mistakes.push_back({quoted(name), "elements that share memory"});
     }
   }

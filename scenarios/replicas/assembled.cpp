@@ -12,8 +12,8 @@ at::Tensor tensor_of(const GivenTensor& given, const RankContext& here) {
   const auto rank = here.rank();
   const auto options = torch::dtype(scalar_type(dtype_of(given))).device(here.device());
   const auto shape = shape_of(given);
-  if (given.state == "device") return torch::empty(shape, options.device(at::kMeta));
-  if (given.state == "expanded")
+  if (given.memory == Memory::none) return torch::empty(shape, options.device(at::kMeta));
+  if (given.memory == Memory::expanded)
     return torch::full(std::vector<int64_t>(shape.size(), 1), initial_value(given, rank), options)
         .expand(shape);
   auto value = at::empty_strided(shape, strides_of(given), options);
@@ -55,7 +55,7 @@ Assembled::Assembled(const Given& given, const RankContext& here) {
 at::Tensor Assembled::forward(const at::Tensor& coefficients) {
   auto sum = coefficients.sum() * 0;
   for (const auto& part : parts_) {
-    if (!part.given.state.empty()) continue;
+    if (part.given.memory != Memory::own) continue;
     const auto used =
         part.embedding
             ? part.embedding->forward(torch::arange(part.tensor.size(0), part.tensor.device()))
@@ -74,7 +74,7 @@ const Assembled::Part* Assembled::find(const std::string& name) const {
 void Assembled::record_values(RankContext& here, const std::vector<std::string>& names) const {
   for (const auto& name : names) {
     const auto* const part = find(name);
-    const bool has_values = part != nullptr && part->given.state.empty();
+    const bool has_values = part != nullptr && part->given.memory == Memory::own;
     here.record(name, has_values ? part->tensor.detach() : torch::empty({0}));
   }
 }
@@ -82,7 +82,7 @@ void Assembled::record_values(RankContext& here, const std::vector<std::string>&
 void Assembled::record_gradients(RankContext& here, const std::vector<std::string>& names) const {
   for (const auto& name : names) {
     const auto* const part = find(name);
-    const bool has_one = part != nullptr && part->given.state.empty() &&
+    const bool has_one = part != nullptr && part->given.memory == Memory::own &&
                          part->tensor.requires_grad() && part->tensor.grad().defined();
     here.record(name, has_one ? part->tensor.grad().to_dense() : torch::empty({0}));
   }

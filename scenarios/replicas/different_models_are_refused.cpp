@@ -166,8 +166,8 @@ Findings starts_as_rank_zero(const Differing& c, const History& h) {
       const bool is_sent = known && given.options.init_sync;
       const auto value = is_sent ? initial_value(tensor_named(all.front(), *known), 0)
                                  : initial_value(tensor, rank);
-      expected.push_back(tensor.state.empty() ? filled(tensor, static_cast<double>(value))
-                                              : nothing());
+      expected.push_back(tensor.memory == Memory::own ? filled(tensor, static_cast<double>(value))
+                                                      : nothing());
     }
     rows.push_back({.row = h.row({0, kWrapped}, name), .expected = expected});
   }
@@ -208,7 +208,7 @@ Findings is_averaged(const Differing& c, const History& h) {
         const auto known = synchronised_name(given, name);
         const double value = known ? average_gradient(c, all, *known, step)
                                    : local_gradient(c, given, name, rank, step);
-        const bool learns = requires_gradient(tensor) && tensor.state.empty();
+        const bool learns = requires_gradient(tensor) && tensor.memory == Memory::own;
         expected.push_back(learns ? filled(tensor, value) : nothing());
       }
       rows.push_back({.row = h.row({step, kAfter}, name), .expected = expected});

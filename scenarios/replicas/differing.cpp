@@ -49,8 +49,8 @@ void flip(Tensors& all, size_t at) {
   all[at].form.*flag = !(all[at].form.*flag);
 }
 
-void set_state(GivenTensor& tensor, const char* state) {
-  if (tensor.form.kind != TensorKind::embedding) tensor.state = state;
+void set_memory(GivenTensor& tensor, Memory memory) {
+  if (tensor.form.kind != TensorKind::embedding) tensor.memory = memory;
 }
 
 // Changes one tensor of a rank's list, or the list. Ignoring and delaying change options alone.
@@ -83,8 +83,8 @@ constexpr TensorChange kTensorChanges[]{
        if (kind == TensorKind::embedding) return;
        kind = kind == TensorKind::buffer ? TensorKind::parameter : TensorKind::buffer;
      }},
-    {"device", [](Tensors& all, size_t at) { set_state(all[at], "device"); }},
-    {"expanded", [](Tensors& all, size_t at) { set_state(all[at], "expanded"); }}};
+    {"device", [](Tensors& all, size_t at) { set_memory(all[at], Memory::none); }},
+    {"expanded", [](Tensors& all, size_t at) { set_memory(all[at], Memory::expanded); }}};
 
 void change_tensor(Tensors& all, size_t at, const std::string& what) {
   for (const auto& each : kTensorChanges)
@@ -111,14 +111,14 @@ void resolve_ties(std::vector<GivenTensor>& all) {
     all[i].same_as = i;
     const auto& shape = all[i].form.shape;
     const bool has_several = std::any_of(shape.begin(), shape.end(), [](int n) { return n > 1; });
-    if (all[i].state == "expanded" && !has_several) all[i].state.clear();
+    if (all[i].memory == Memory::expanded && !has_several) all[i].memory = Memory::own;
     if (!all[i].form.tied || all[i].form.kind == TensorKind::embedding) continue;
     for (size_t before = i; before-- > 0;) {
       const auto other = all[before];
       if (other.form.kind != all[i].form.kind) continue;
       all[i].same_as = other.same_as;
       all[i].form = other.form;
-      all[i].state = other.state;
+      all[i].memory = other.memory;
       break;
     }
   }

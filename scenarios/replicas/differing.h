@@ -82,13 +82,16 @@ struct Differing {
   }
 };
 
+// The memory of a tensor's elements: each its own; none, on the meta device; one for all.
+enum class Memory { own, none, expanded };
+
 // A tensor as one rank builds it.
 struct GivenTensor {
   std::string name;
-  TensorSpec form;         // where it is another one's tensor, that one's
-  int place = 0;           // in the case; that of a further tensor is its neighbour's
-  size_t same_as = 0;      // the first tensor of this rank's list that it is; itself, mostly
-  std::string state = {};  // "device": it has no values; "expanded": its elements share memory
+  TensorSpec form;     // where it is another one's tensor, that one's
+  int place = 0;       // in the case; that of a further tensor is its neighbour's
+  size_t same_as = 0;  // the first tensor of this rank's list that it is; itself, mostly
+  Memory memory = Memory::own;
 };
 
 // The arguments that one rank wraps.

@@ -16,11 +16,10 @@ std::string tensors_of(const Given& given) {
   std::vector<std::string> out;
   for (const auto& each : given.tensors) {
     if (each.form.kind == TensorKind::embedding || each.form.tied || each.form.transposed ||
-        !each.state.empty() || each.form.ignored || each.form.delayed)
+        each.memory != Memory::own || each.form.ignored || each.form.delayed)
       throw NotWritten(
           "models with embeddings, tied, transposed, ignored, delayed or unallocated tensors are "
-          "not "
-          "written as programs yet");
+          "not written as programs yet");
     const auto shape = shape_of(each);
     out.push_back("(\"" + each.name + "\", \"" + std::string(word_of(each.form.kind)) + "\", " +
                   list(std::vector<int64_t>(shape.begin(), shape.end())) + ", torch." +
