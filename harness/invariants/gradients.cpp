@@ -88,6 +88,43 @@ void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
          "averaged, say, which is not the clipping of one process"});
 }
 
+// By model and step, whether each rank added the step's first backward to gradients that an update
+// had taken and nothing had cleared since.
+std::map<std::pair<std::string, int>, std::vector<std::optional<bool>>> kept_gradients(
+    const RecordedRun& run) {
+  std::map<std::pair<std::string, int>, std::vector<std::optional<bool>>> kept;
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records) {
+      const auto* fact = fact_in(record, fact::kBackward);
+      if (!fact || !fact->values.contains("kept") || fact->text("kind") != "synchronised") continue;
+      auto& by_rank = kept[{fact->text("model"), record.at.step}];
+      by_rank.resize(run.ranks.size());
+      if (!by_rank[rank]) by_rank[rank] = fact->truth("kept");
+    }
+  return kept;
+}
+
+// Gradients that some ranks clear and others do not: what a wrapper averages is of one step on the
+// ones, and of all steps on the others.
+std::optional<Found> cleared_on_some_ranks(const RecordedRun& run) {
+  constexpr size_t kStepsLeast = 2;
+  std::map<std::string, size_t> steps;  // by model
+  for (const auto& [key, by_rank] : kept_gradients(run)) {
+    const auto& [model, step] = key;
+    std::vector<std::string> texts;
+    for (const auto& is_kept : by_rank)
+      texts.push_back(!is_kept ? "" : *is_kept ? "kept them" : "cleared them");
+    const bool all_known = std::ranges::none_of(texts, &std::string::empty);
+    if (!all_known || all_alike(texts) || ++steps[model] < kStepsLeast) continue;
+    return Found{{"", "cleared_on_some_ranks", "step " + std::to_string(step) + ", backward",
+                  "the gradients that the update before had taken, as the backward of " + model +
+                      " added to them: " + values_text(texts) +
+                      ": the average over the ranks is of unlike sums"},
+                 {step, std::string(phase::kBackward)}};
+  }
+  return {};
+}
+
 // True if the program said that some parameters may be unused, or trains without
 // DistributedDataParallel, which needs to know.
 bool may_have_unused_parameters(const Fact& model) {
@@ -133,6 +170,7 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
     break;
   }
   take_earlier(judgement, clipped_by_part(run));
+  take_earlier(judgement, cleared_on_some_ranks(run));
   if (judgement.findings.empty() && compared == 0)
     return {.why_not = "no backward was synchronised on all ranks"};
   judgement.compared = counted(compared, "backward");

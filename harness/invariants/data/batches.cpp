@@ -15,6 +15,15 @@ namespace {
 
 constexpr double kBitsLeast = 20;  // equal draws of fewer bits may be chance
 
+// How many samples the dataset of both passes has, or at least, where nobody knows.
+int64_t samples_at_least(const Pass& a, const Pass& b) {
+  int64_t samples = a.length();
+  if (samples < 0)
+    for (const auto* pass : {&a, &b})
+      for (const int64_t index : pass->indices) samples = std::max(samples, index + 1);
+  return samples;
+}
+
 // How unlikely it is, in bits, that a rank drew these by chance.
 double bits_of(const std::vector<int64_t>& indices, int64_t length) {
   return static_cast<double>(indices.size()) *
@@ -37,6 +46,7 @@ Equal equal_batches(const Pass& a, const Pass& b) {
   Equal is;
   const bool same_samples =
       (a.is_sharded() && b.is_sharded() && a.length() == b.length()) || have_one_dataset(a, b);
+  const auto samples = samples_at_least(a, b);
   const auto drawn = std::min(a.batch_ends.size(), b.batch_ends.size());
   const auto handed = std::min(a.batches.size(), b.batches.size());
   for (size_t number = 0; number < std::max(drawn, handed); ++number) {
@@ -44,7 +54,7 @@ Equal equal_batches(const Pass& a, const Pass& b) {
     if (same_samples && number < drawn) {
       const auto of = a.batch(number);
       is_equal = !of.empty() && of == b.batch(number);
-      is.bits += is_equal ? bits_of(of, a.length()) : 0;
+      is.bits += is_equal ? bits_of(of, samples) : 0;
       is.drawn += is_equal ? 1 : 0;
     }
     if (number < handed && !a.batches[number].print.empty() &&

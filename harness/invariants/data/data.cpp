@@ -129,17 +129,6 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
-// True unless a sampler deals each sample several times: then ranks that lie side by side get the
-// same ones, and all of them do only if the number of ranks divides that of the times.
-bool deals_once(const PassRow& row) {
-  const auto& first = row.by_rank.front();
-  const auto times = first.is->whole("repeats").value_or(1);
-  return times <= 1 || (times % static_cast<int64_t>(row.by_rank.size()) != 0 &&
-                        std::ranges::all_of(row.by_rank, [&](const Pass& pass) {
-                          return pass.indices == first.indices;
-                        }));
-}
-
 // A finding that is one no more where each rank takes a part of its own of what its loader hands
 // out.
 bool is_of_whole_batches(const Finding& finding) {

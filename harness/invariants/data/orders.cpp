@@ -99,9 +99,9 @@ std::optional<Finding> forgotten_epoch(const PassRow& row, const PassRow& before
   constexpr size_t kSamplesLeast = 8;
   const auto epoch = [](const PassRow& of) { return of.by_rank.front().is->whole("order_epoch"); };
   const auto& first = row.by_rank.front();
-  if (row.is_sharded() || !row.all(&Pass::trains) || !row.all(&Pass::is_exhausted) ||
-      !before.all(&Pass::is_exhausted) || !epoch(row) || epoch(row) != epoch(before) ||
-      keeps_order(*first.is, "order_shuffles"))
+  if (trains_shuffled(row) || keeps_order(*first.is, "shuffle") || !row.all(&Pass::trains) ||
+      !row.all(&Pass::is_exhausted) || !before.all(&Pass::is_exhausted) || !epoch(row) ||
+      epoch(row) != epoch(before) || keeps_order(*first.is, "order_shuffles"))
     return {};
   for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
     const auto& indices = row.by_rank[rank].indices;

@@ -49,6 +49,12 @@ bool splits_own_orders(const PassRow& row, int64_t length, int64_t share) {
   });
 }
 
+// True for a sampler of the program's own that splits by rank, and of which ranks share more than
+// the padding of groups makes: halves of two orders have a half of each half in common.
+bool splits_unlike_orders(const PassRow& row, int64_t length, size_t shared) {
+  return is_meant_to_split(row, length, shared) && 8 * static_cast<int64_t>(shared) >= length;
+}
+
 // How many samples a rank drew before its last batch, which may be one that all ranks get as many
 // by.
 size_t before_the_last_batch(const Pass& pass) {
@@ -80,7 +86,9 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
       for (const auto& pass : row.by_rank)
         for (const int64_t index : pass.indices) length = std::max(length, index + 1);
     const auto share = length / static_cast<int64_t>(row.by_rank.size());
-    if (row.is_sharded() || is_padded(row, rows) || !row.all(&Pass::trains) || share <= 0) continue;
+    // A sampler that knows the ranks is judged as a partition where the length is known.
+    const bool is_known = row.is_sharded() && (first.length() >= 0 || !deals_once(row));
+    if (is_known || is_padded(row, rows) || !row.all(&Pass::trains) || share <= 0) continue;
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;
@@ -97,21 +105,32 @@ std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows)
       }
     }
     if (!is_distinct || shared.empty()) continue;
-    const bool is_split =
-        is_meant_to_split(row, length, shared.size()) || splits_own_orders(row, length, share);
-    if (overlap && !is_split) continue;
+    const bool is_split = row.is_sharded() ? splits_unlike_orders(row, length, shared.size())
+                                           : is_meant_to_split(row, length, shared.size()) ||
+                                                 splits_own_orders(row, length, share);
+    if ((overlap || row.is_sharded()) && !is_split) continue;
     const auto sampler = first.is->text("sampler");
-    overlap = DrawnByOthers{
-        {"", "overlapping_draws", row.place(),
-         row.place() + ": ranks drew " + counted(shared.size(), "sample") +
-             " of each other's before the first order of " + std::to_string(length) +
-             " was over: its " + (sampler == "NoneType" ? "batch sampler" : sampler) +
-             " does not know the ranks, or splits an order of each rank's own: " + listed(shared)},
-        first.last,
-        is_split};
+    overlap =
+        DrawnByOthers{{"", "overlapping_draws", row.place(),
+                       row.place() + ": ranks drew " + counted(shared.size(), "sample") +
+                           " of each other's before the first order of " + std::to_string(length) +
+                           " was over: its " + (sampler == "NoneType" ? "batch sampler" : sampler) +
+                           (row.is_sharded() ? "" : " does not know the ranks, or") +
+                           " splits an order of each rank's own: " + listed(shared)},
+                      first.last,
+                      is_split};
     if (is_split) break;
   }
   return overlap;
+}
+
+bool deals_once(const PassRow& row) {
+  const auto& first = row.by_rank.front();
+  const auto times = first.is->whole("repeats").value_or(1);
+  return times <= 1 || (times % static_cast<int64_t>(row.by_rank.size()) != 0 &&
+                        std::ranges::all_of(row.by_rank, [&](const Pass& pass) {
+                          return pass.indices == first.indices;
+                        }));
 }
 
 bool repeats_on_purpose(const PassRow& row) {

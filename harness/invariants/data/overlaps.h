@@ -14,6 +14,10 @@ struct DrawnByOthers {
 };
 std::optional<DrawnByOthers> overlapping_draws(const std::vector<PassRow>& rows);
 
+// True unless a sampler deals each sample several times: then ranks that lie side by side get the
+// same ones, and all of them do only if the number of ranks divides that of the times.
+bool deals_once(const PassRow& row);
+
 // True for a sampler that repeats samples on purpose: one that says so, or one of the program's own
 // from which a rank draws some samples several times, as it does where rare ones are drawn more
 // often.

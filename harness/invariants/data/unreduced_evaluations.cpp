@@ -49,6 +49,15 @@ bool is_combined(const Rank& rank, const std::vector<std::string>& ops, const Pa
   return false;
 }
 
+// True if no update follows the pass, and nothing brings together what it was for. What follows an
+// earlier pass of its loader may be of the updates behind that.
+bool ends_uncombined(const Rank& rank, const std::vector<std::string>& ops, const Pass& pass) {
+  const auto behind = rank.records.begin() + static_cast<std::ptrdiff_t>(pass.end);
+  return !is_combined(rank, ops, pass) && rank.history.ending.kind == Ending::Kind::returned &&
+         std::none_of(behind, rank.records.end(),
+                      [](const Record& record) { return optimizer_in(record) != nullptr; });
+}
+
 // A pass over what a rank trains on may be for statistics.
 bool any_trains(const std::vector<Pass>& passes) {
   return std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.trains; });
@@ -102,11 +111,15 @@ std::optional<Finding> evaluation_not_reduced(const RecordedRun& run, std::vecto
     return found != passes.end() && any_trains(found->second);
   });
   const auto ops = own_collectives(rank);
-  const bool any_combined = !ops || std::any_of(rows.begin(), rows.end(), [&](const PassRow& row) {
+  if (!ops) return {};
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const PassRow& row) {
+    return row.number > 0 && ends_uncombined(rank, *ops, row.by_rank.front());
+  });
+  const bool any_combined = std::any_of(rows.begin(), rows.end(), [&](const PassRow& row) {
     return is_combined(rank, *ops, row.by_rank.front());
   });
-  if (rows.empty() || any_combined) return {};
-  const auto& row = rows.front();
+  if (rows.empty() || (any_combined && found == rows.end())) return {};
+  const auto& row = any_combined ? *found : rows.front();
   return Finding{
       "",
       "evaluation_not_reduced",

@@ -1,6 +1,7 @@
 """Records which samples the program gets."""
 import collections
 import math
+import operator
 import struct
 import time
 import weakref
@@ -9,7 +10,7 @@ import torch
 
 from ._digests import plain_tensor
 from ._history import OBSERVATION
-from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, numberings_of, print_of, \
+from ._objects import Names, draws_of, field, fingerprint_of, is_array, leaves_of, length_of, numberings_of, print_of, \
     prints_of_rows, subset_in
 from ._state import here
 from ._workers import make_board, streams_on
@@ -59,6 +60,29 @@ def repeats_of(sampler):
     """How often a sampler of repeated augmentation, such as timm's or torchvision's, deals each sample."""
     times = field(sampler, "num_repeats", field(sampler, "repetitions"))
     return 3 if times is None and field(sampler, "num_selected_samples") is not None else times
+
+
+def beside_others(drawn):
+    """The samples' numbers in tuples that a batch sampler deals: the one whole number of each, or the one that is not the same in the
+    whole batch, as a size is. None where no number, or several, may be that of the sample."""
+    if len({len(each) for each in drawn}) != 1:
+        return None
+    columns = [column for column in zip(*drawn) if all(hasattr(each, "__index__") and type(each) is not bool for each in column)]
+    if len(columns) > 1:
+        columns = [column for column in columns if len({operator.index(each) for each in column}) > 1]
+    return columns[0] if len(columns) == 1 else None
+
+
+def indices_in(drawn):
+    """The numbers of the samples; None where a loader draws something else."""
+    try:
+        if type(drawn) is list and drawn and all(type(each) is tuple for each in drawn):
+            drawn = beside_others(drawn)
+        if (isinstance(drawn, torch.Tensor) or is_array(drawn)) and drawn.ndim or type(drawn) in (list, tuple, range):
+            return [operator.index(each) for each in drawn]
+        return [operator.index(drawn)]
+    except TypeError:
+        return None
 
 
 class Pass:

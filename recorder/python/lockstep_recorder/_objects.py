@@ -4,7 +4,6 @@ import collections
 import contextlib
 import hashlib
 import math
-import operator
 import os
 import pathlib
 import random
@@ -252,16 +251,6 @@ def draws_of(sampler, length):
     if kind in (data.DistributedSampler, data.WeightedRandomSampler):
         return field(sampler, "num_samples")
     return length_of(field(sampler, "indices")) if kind is data.SubsetRandomSampler else None
-
-
-def indices_in(drawn):
-    """The numbers of the samples; None where a loader draws something else."""
-    try:
-        if (isinstance(drawn, torch.Tensor) or is_array(drawn)) and drawn.ndim or type(drawn) in (list, tuple, range):
-            return [operator.index(each) for each in drawn]
-        return [operator.index(drawn)]
-    except TypeError:
-        return None
 
 
 def leaves_of(batch, depth=0):

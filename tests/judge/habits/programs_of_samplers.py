@@ -1,0 +1,151 @@
+"""Programs with samplers of their own that know the ranks, batch samplers that deal more than numbers, and what training loops that people
+publish do beside. Right ones and ones with a mistake, all recorded.
+
+usage: programs_of_samplers.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOLDER/NAME-WORLD
+"""
+
+import math
+import sys
+
+from programs_of_averages import sgd
+from programs_of_habits import BATCH, layers, rows, runs, update
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, Sampler
+
+from forked_ranks import record_programs
+
+
+class Augmented(Dataset):
+    """Its samples are never twice the same, and nothing but its own code knows how many they are."""
+
+    def __init__(self, samples):
+        self.rows, self.samples = rows(samples), samples
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, index):
+        if isinstance(index, tuple):
+            index = next(int(each) for each in reversed(index) if not isinstance(each, bool))
+        x, y = self.rows[index]
+        return x + 0.01 * torch.randn(x.shape), y
+
+
+class Enlarged(Sampler):
+    """Deals parts of an order that it draws by its epoch, as DistributedSampler does, of which it is none."""
+
+    def __init__(self, dataset, num_replicas, rank, name):
+        self.dataset, self.num_replicas, self.rank, self.name, self.epoch = dataset, num_replicas, rank, name, 0
+        self.num_samples = math.ceil(len(dataset) / num_replicas)
+
+    def __len__(self):
+        return self.num_samples
+
+    def order(self):
+        seed = self.epoch + (100 * self.rank if self.name == "enlarged_of_own_orders" else 0)
+        draw = torch.Generator().manual_seed(seed)
+        if self.name == "grouped":
+            halves = (torch.randperm(31, generator=draw).tolist(), (31 + torch.randperm(30, generator=draw)).tolist())
+            return [index for half in halves for index in half + half[:-len(half) % (BATCH * self.num_replicas)]]
+        order = torch.randperm(len(self.dataset), generator=draw).tolist()
+        return order + order[:self.num_samples * self.num_replicas - len(order)]
+
+    def __iter__(self):
+        return iter(self.order()[self.rank::self.num_replicas])
+
+
+class Repeated(Enlarged):
+    """Deals each sample three times, to ranks side by side."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.num_selected_samples = len(self)
+
+    def __iter__(self):
+        return iter([index for index in self.order() for _ in range(3)][self.rank::self.num_replicas][:len(self)])
+
+
+def draw_enlarged(rank, name):
+    dataset = Augmented({"enlarged_padded": 61, "grouped": 61, "enlarged_of_rank_0": 24, "enlarged_small": 24}.get(name, 64))
+    kind = Repeated if name == "repeated" else Enlarged
+    sampler = kind(dataset, 2, 0 if name == "enlarged_of_rank_0" else rank, name)
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    torch.manual_seed(rank)
+    for epoch in range(3):
+        if name != "enlarged_of_one_epoch":
+            sampler.epoch = 10 * epoch
+        for x, y in DataLoader(dataset, BATCH, sampler=sampler):
+            update(ddp, optimizer, x, y)
+
+
+class Endless(Sampler):
+    def __init__(self, rank, name):
+        self.rank, self.name = rank, name
+
+    def __iter__(self):
+        draw = torch.Generator().manual_seed(0)
+        while True:
+            yield from torch.randperm(64, generator=draw)[0 if self.name.endswith("of_rank_0") else self.rank::2]
+
+
+class Mosaics(BatchSampler):
+    """Deals whether to mix a sample with others, and its size, with each number."""
+
+    def __iter__(self):
+        for number, batch in enumerate(super().__iter__()):
+            yield [(True, 320 + 32 * (number % 3), index) if "sized" in self.sampler.name else (True, index) for index in batch]
+
+
+def draw_mosaics(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    handed = iter(DataLoader(Augmented(64), batch_sampler=Mosaics(Endless(rank, name), BATCH, False)))
+    torch.manual_seed(rank)
+    for _ in range(16):
+        update(ddp, optimizer, *next(handed))
+
+
+def clear_gradients(rank, name):
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for x, y in DataLoader(rows(), BATCH, sampler=DistributedSampler(rows())):
+        if name == "cleared_in_two_ways":
+            optimizer.zero_grad(set_to_none=rank == 0)
+        elif rank == 0:
+            optimizer.zero_grad()
+        cross_entropy(ddp(x), y).backward()
+        optimizer.step()
+
+
+def evaluate_each_epoch(rank, name):
+    """Losses of steps are averages over the ranks, for the log."""
+    ddp, data = DistributedDataParallel(layers()), rows(30, seed=2)
+    optimizer, sampler = sgd(ddp), DistributedSampler(rows())
+    held_out = DataLoader(data, BATCH, sampler=DistributedSampler(data, shuffle=False))
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for x, y in DataLoader(rows(), BATCH, sampler=sampler):
+            optimizer.zero_grad()
+            loss = cross_entropy(ddp(x), y)
+            loss.backward()
+            dist.all_reduce(loss.detach())
+            optimizer.step()
+        with torch.no_grad():
+            right = sum(ddp.module(x).argmax(1).eq(y).sum() for x, y in held_out)
+        if name == "evaluated":
+            dist.all_reduce(right)
+
+
+PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "repeated", "enlarged_of_rank_0",
+                            "enlarged_of_own_orders", "enlarged_of_one_epoch"),
+            draw_mosaics: ("mosaics", "sized_mosaics", "mosaics_of_rank_0", "sized_mosaics_of_rank_0"),
+            clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"),
+            evaluate_each_epoch: ("evaluated", "evaluated_in_parts")}
+
+if __name__ == "__main__":
+    record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)
