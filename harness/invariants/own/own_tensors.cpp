@@ -64,6 +64,32 @@ void leave_averaged(Names& names, const RecordedRun& run) {
   std::erase_if(names, [](const auto& each) { return each.second.empty(); });
 }
 
+// The tensors that each rank's optimizer updates beside a model, and that every graph has between
+// what a function of the program gathered and what one reduced: each rank has its part of a layer.
+Names divided_layers(const RecordedRun& run) {
+  std::map<std::string, std::vector<std::set<std::string>>> by_rank;
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank)
+    for (const auto& record : run.ranks[rank].records) {
+      const auto* fact = optimizer_in(record);
+      if (!fact) continue;
+      auto& of_rank = by_rank[fact->name];
+      of_rank.resize(run.ranks.size());
+      of_rank[rank].clear();  // of the last update, which knows most graphs
+      const auto found = fact->values.find("between");
+      if (found == fact->values.end() || !found->is_array()) continue;
+      for (const auto& name : *found)
+        if (name.is_string()) of_rank[rank].insert(name.get<std::string>());
+    }
+  Names names;
+  for (const auto& [of, of_ranks] : by_rank) {
+    const auto& first = of_ranks.front();
+    if (!first.empty() &&
+        std::all_of(of_ranks.begin(), of_ranks.end(), [&](const auto& is) { return is == first; }))
+      names[of] = first;
+  }
+  return names;
+}
+
 // The digests of the other tensors of the list. A state is named after its tensor, with its key.
 Digests without(const Digests& digests, const std::set<std::string>& names) {
   TensorList list{.of = digests.list->of, .role = digests.list->role, .tensors = {}};
@@ -81,7 +107,21 @@ Digests without(const Digests& digests, const std::set<std::string>& names) {
   return rest;
 }
 
+// True if the record is of gradients that nothing is to average: of these tensors alone, once they
+// are left out of it.
+bool is_of_own_gradients(Record& record, const Names& own) {
+  auto* fact = std::get_if<Fact>(&record.what);
+  if (!fact || (fact->name != fact::kOwnGradients && fact->name != fact::kAveragedGradients))
+    return false;
+  const auto found = own.find(fact->text("of"));
+  const auto tensors = fact->values.find("tensors");
+  if (found == own.end() || tensors == fact->values.end() || !tensors->is_object()) return false;
+  for (const auto& name : found->second) tensors->erase(name);
+  return tensors->empty();
+}
+
 void leave_out(Rank& rank, const Names& own) {
+  std::erase_if(rank.records, [&](Record& record) { return is_of_own_gradients(record, own); });
   for (auto& record : rank.records)
     if (auto* digests = std::get_if<Digests>(&record.what))
       if (const auto found = own.find(digests->list->of); found != own.end())
@@ -92,28 +132,33 @@ void leave_out(Rank& rank, const Names& own) {
   });
 }
 
-Finding remark_on(const std::string& of, const std::set<std::string>& tensors) {
+Finding remark_on(const std::string& of, const std::set<std::string>& tensors, bool are_layers) {
   std::vector<std::string> names;
   for (const auto& name : tensors) names.push_back(one_line(name));
-  return {"", "own_tensors", of,
-          of + " updates tensors with which each rank began on its own, " + listed(names) +
-              ", and the ranks exchange what is for them by all-to-all, as with experts or parts "
-              "of a table: not compared"};
+  const auto what =
+      are_layers ? of + " updates tensors of which each rank has its own, " + listed(names) +
+                       ": they meet what the program gathers from all ranks, and it reduces what "
+                       "comes of them, as where each rank has a part of the classes"
+                 : of + " updates tensors with which each rank began on its own, " + listed(names) +
+                       ", and the ranks exchange what is for them by all-to-all, as with experts "
+                       "or parts of a table";
+  return {"", "own_tensors", of, what + ": not compared"};
 }
 
 }  // namespace
 
 std::optional<View> without_own_tensors(const RecordedRun& run) {
-  if (!std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
-        return exchanges_by_all_to_all(rank) && wraps_a_model(rank);
-      }))
+  if (!std::all_of(run.ranks.begin(), run.ranks.end(), wraps_a_model)) return {};
+  auto own = divided_layers(run);
+  const bool are_layers = !own.empty();
+  if (!are_layers && !std::all_of(run.ranks.begin(), run.ranks.end(), exchanges_by_all_to_all))
     return {};
-  auto own = unlike_at_first(run);
+  if (!are_layers) own = unlike_at_first(run);
   leave_averaged(own, run);
   if (own.empty()) return {};
   View rest{run};
   for (auto& rank : rest.run.ranks) leave_out(rank, own);
-  for (const auto& [of, names] : own) rest.remarks.push_back(remark_on(of, names));
+  for (const auto& [of, names] : own) rest.remarks.push_back(remark_on(of, names, are_layers));
   return rest;
 }
 

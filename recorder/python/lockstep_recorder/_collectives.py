@@ -66,10 +66,11 @@ class Collectives:
         self.count += 1
         is_cut = op in GATHERING and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
         is_trimmed = op in GATHERING and runs_within("gather_for_metrics")
-        is_in_graph = runs_in_function()
+        function = function_around()
         self.record.fact("call", at=call_site(), **{"cuts": True} if is_cut else {}, **{"trims": True} if is_trimmed else {},
-                         **{"graph": True} if is_in_graph else {})
+                         **{"graph": True} if function else {})
         elements = sum(t.numel() for t in tensors)
+        self.record.divided_layers.send(function, op, elements)
         self.elements += elements
         self.record.by_hand.reduce(op, elements)
         done = self.issue(op, name, dtype_name(tensors[0].dtype) if tensors else "elements", elements,
@@ -120,12 +121,13 @@ def runs_within(name):
     return frame is not None
 
 
-def runs_in_function():
-    """Whether a torch.autograd.Function of the program runs around the recorder's caller, so that gradients flow through what it does."""
+def function_around():
+    """The torch.autograd.Function of the program that runs around the recorder's caller, so that gradients flow through what it does: its
+    class in a forward, True in a backward, None where there is none."""
     frame, file = sys._getframe(1), torch.autograd.function.__file__
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
-    return frame is not None
+    return None if frame is None else frame.f_locals.get("cls", True)
 
 
 def call_site():

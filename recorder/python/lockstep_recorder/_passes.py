@@ -220,6 +220,7 @@ class Passes:
         losses = tensors if type(tensors) in (list, tuple) else [tensors]
         self.record.gradients.begin_backward(losses)
         self.record_terms(losses)
+        self.record.divided_layers.look(losses)
         done = [self.record.collectives.issue("ddp_backward", group, **what) for group, what in sends]
         began = time.monotonic_ns()
         _, error = yield

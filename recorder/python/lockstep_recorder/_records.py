@@ -9,6 +9,7 @@ import torch
 
 from ._by_hand import ByHand
 from ._collectives import Collectives
+from ._divided_layers import DividedLayers
 from ._digests import bytes_of, digests_of, dtype_name, plain_tensor, sample_of
 from ._gradients import Gradients
 from ._history import BYTES_MOST, DIGESTS, FACT, MOMENT, SPAN, TENSORS, VALUES, told
@@ -34,7 +35,7 @@ class Recorder:
         self.lists, self.omitted, self.exit_code = {}, set(), None
         self.gradients, self.collectives = Gradients(self), Collectives(self)
         self.loaders, self.training, self.by_hand = Loaders(self), Training(self), ByHand(self)
-        self.schedules = Schedules(self)
+        self.schedules, self.divided_layers = Schedules(self), DividedLayers()
         self.is_known_to_dynamo, self.backwards = False, types.SimpleNamespace()  # How deep it is in one.
 
     def is_on(self):

@@ -179,7 +179,7 @@ class Training(Passes):
                          sizes=[len(group["params"]) for group in optimizer.param_groups],
                          owned=[[model.name, name] for model, name, is_frozen in own if not is_frozen],
                          frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)),
-                         part=part_of(optimizer, owners))
+                         part=part_of(optimizer, owners), between=self.record.divided_layers.among(strangers) or None)
         state = self.state(optimizer, places, owners)
         if self.record.is_due(state):
             self.record.digests(name, "state", state)

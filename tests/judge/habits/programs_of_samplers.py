@@ -141,11 +141,95 @@ def evaluate_each_epoch(rank, name):
             dist.all_reduce(right)
 
 
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(out, x.contiguous())
+        return torch.cat(out)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient.chunk(dist.get_world_size())[dist.get_rank()] * dist.get_world_size()
+
+
+class CrossEntropyOfParts(torch.autograd.Function):
+    """Takes scores whose columns are parts of the classes, one on each rank, and labels counted from the part's first class."""
+
+    @staticmethod
+    def forward(ctx, scores, labels):
+        largest = scores.max(1, keepdim=True).values
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        chances = (scores - largest).exp()
+        total = chances.sum(1, keepdim=True)
+        dist.all_reduce(total)
+        chances /= total
+        own = ((labels >= 0) & (labels < scores.shape[1])).nonzero().flatten()
+        picked = torch.zeros(len(labels))
+        picked[own] = chances[own, labels[own]]
+        dist.all_reduce(picked)
+        ctx.save_for_backward(chances, own, labels)
+        return -picked.log().mean()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        chances, own, labels = ctx.saved_tensors
+        out = chances.clone()
+        out[own, labels[own]] -= 1
+        return gradient * out / len(labels), None
+
+
+class Average(torch.autograd.Function):
+    """Averages losses for the log."""
+
+    @staticmethod
+    def forward(ctx, loss):
+        loss = loss / dist.get_world_size()
+        dist.all_reduce(loss)
+        return loss
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def divide_classes(rank, name):
+    """Each rank has the weights of two of four classes, as in PartialFC."""
+    ddp = DistributedDataParallel(layers()[:-1])
+    head, projection = torch.nn.Linear(8, 2, bias=False), torch.nn.Linear(8, 8)
+    torch.manual_seed(1 + rank)
+    if name != "classes_from_one_seed":
+        torch.nn.init.normal_(head.weight)
+    if name == "classes_behind_projections":
+        torch.nn.init.normal_(projection.weight)
+    optimizer = torch.optim.SGD([*ddp.parameters(), *head.parameters()], lr=0.1)
+    if name == "classes_behind_projections":
+        optimizer.add_param_group({"params": list(projection.parameters())})
+    for x, y in DataLoader(rows(), BATCH, sampler=DistributedSampler(rows())):
+        features, labels = ddp(x), [torch.empty_like(y) for _ in range(2)]
+        dist.all_gather(labels, y)
+        features = Gather.apply(projection(features) if name == "classes_behind_projections" else features)
+        scores, own = head(features), torch.cat(labels) - 2 * rank
+        if name.startswith("classes_of_a_rank"):
+            loss = cross_entropy(scores[BATCH * rank:BATCH * (rank + 1)], y % 2)
+            loss = Average.apply(loss) if name.endswith("logged") else loss
+        else:
+            loss = CrossEntropyOfParts.apply(scores, own)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(ddp.parameters(), 0.01)
+        optimizer.step()
+
+
 PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "repeated", "enlarged_of_rank_0",
                             "enlarged_of_own_orders", "enlarged_of_one_epoch"),
             draw_mosaics: ("mosaics", "sized_mosaics", "mosaics_of_rank_0", "sized_mosaics_of_rank_0"),
             clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"),
-            evaluate_each_epoch: ("evaluated", "evaluated_in_parts")}
+            evaluate_each_epoch: ("evaluated", "evaluated_in_parts"),
+            divide_classes: ("classes", "classes_from_one_seed", "classes_behind_projections", "classes_of_a_rank",
+                             "classes_of_a_rank_logged")}
 
 if __name__ == "__main__":
     record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)
