@@ -44,9 +44,11 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
     total += count;
     if (count > 1) twice.push_back(index);
   }
-  const int64_t padding = drops || length % world == 0 ? 0 : world - length % world;
+  const int64_t batch = std::max<int64_t>(first.is->whole("batch_size").value_or(1), 1);
+  // A sampler of the program's own may fill up the last batch of each rank.
+  const auto round = first.is->text("sampler") == "DistributedSampler" ? world : world * batch;
+  const int64_t padding = drops || length % round == 0 ? 0 : round - length % round;
   const auto distinct = static_cast<int64_t>(counts.size());
-  const int64_t batch = first.is->whole("batch_size").value_or(1);
   const int64_t tail = first.is->truth("drops_batch") ? world * std::max<int64_t>(batch - 1, 0) : 0;
   if (total - distinct > padding)
     return Finding{"", "not_a_partition", row.place(),

@@ -58,6 +58,21 @@ class Enlarged(Sampler):
         return iter(self.order()[self.rank::self.num_replicas])
 
 
+class Looped(DistributedSampler):
+    """Fills up the last batch of each rank."""
+
+    def __init__(self, dataset, num_replicas, rank, name):
+        super().__init__(dataset, num_replicas, rank)
+        self.name = name
+
+    def __iter__(self):
+        own = list(super().__iter__())
+        if self.name == "looped_of_own_orders":
+            draw = torch.Generator().manual_seed(self.epoch + self.rank)
+            own = torch.randperm(len(self.dataset), generator=draw).tolist()[self.rank::2]
+        return iter(own + own[:-len(own) % BATCH])
+
+
 class Repeated(Enlarged):
     """Deals each sample three times, to ranks side by side."""
 
@@ -70,8 +85,9 @@ class Repeated(Enlarged):
 
 
 def draw_enlarged(rank, name):
-    dataset = Augmented({"enlarged_padded": 61, "grouped": 61, "enlarged_of_rank_0": 24, "enlarged_small": 24}.get(name, 64))
-    kind = Repeated if name == "repeated" else Enlarged
+    dataset = Augmented({"enlarged_padded": 61, "grouped": 61, "enlarged_of_rank_0": 24, "enlarged_small": 24, "looped": 70,
+                         "looped_of_own_orders": 22}.get(name, 64))
+    kind = Repeated if name == "repeated" else Looped if name.startswith("looped") else Enlarged
     sampler = kind(dataset, 2, 0 if name == "enlarged_of_rank_0" else rank, name)
     ddp = DistributedDataParallel(layers())
     optimizer = sgd(ddp)
@@ -224,7 +240,7 @@ def divide_classes(rank, name):
 
 
 PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "repeated", "enlarged_of_rank_0",
-                            "enlarged_of_own_orders", "enlarged_of_one_epoch"),
+                            "enlarged_of_own_orders", "enlarged_of_one_epoch", "looped", "looped_of_own_orders"),
             draw_mosaics: ("mosaics", "sized_mosaics", "mosaics_of_rank_0", "sized_mosaics_of_rank_0"),
             clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"),
             evaluate_each_epoch: ("evaluated", "evaluated_in_parts"),

@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "mosaics", "sized_mosaics", "cleared_in_two_ways", "evaluated", "repeated")
+CLEAN = ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "mosaics", "sized_mosaics", "cleared_in_two_ways", "evaluated", "repeated",
+         "looped")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "evaluated_in_parts": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
@@ -23,6 +24,7 @@ MISTAKES = {
     "enlarged_of_rank_0": ("data.is_partitioned", "same_batches", "drew the same samples in the same order in 3 of 3 batches"),
     "enlarged_of_own_orders": ("data.is_partitioned", "overlapping_draws", "its Enlarged splits an order of each rank's own"),
     "enlarged_of_one_epoch": ("data.order_changes", "epoch_ignored", "the epoch of its sampler is 0 in both"),
+    "looped_of_own_orders": ("data.is_partitioned", "not_a_partition"),
     "mosaics_of_rank_0": ("data.is_partitioned", "same_batches", "drew the same samples in the same order in 16 of 16 batches"),
     "sized_mosaics_of_rank_0": ("data.is_partitioned", "same_batches", "drew the same samples in the same order in 16 of 16 batches"),
     "classes_behind_projections": ("parameters.are_the_same", "no_two_ranks_agree"),
