@@ -30,6 +30,10 @@ double bits_of(const std::vector<int64_t>& indices, int64_t length) {
          std::log2(static_cast<double>(std::max<int64_t>(length, 2)));
 }
 
+bool is_of_the_program(const PassRow& row) {
+  return row.by_rank.front().is->text("sampler") != "DistributedSampler";
+}
+
 std::string rank_pair(size_t a, size_t b) {
   return "rank " + std::to_string(a) + " and rank " + std::to_string(b);
 }
@@ -76,8 +80,10 @@ SameBatches same_batches(const PassRow& row) {
     for (size_t b = a + 1; b < row.by_rank.size(); ++b) {
       const auto is = equal_batches(row.by_rank[a], row.by_rank[b]);
       out.batches = std::max(out.batches, is.compared);
-      // A batch that holds the same by chance is one of many.
-      const bool by_indices = is.bits >= kBitsLeast;
+      // A batch that holds the same by chance is one of many. So is one with which a sampler of
+      // the program's own pads each of its groups.
+      const bool may_pad = row.is_sharded() && is_of_the_program(row);
+      const bool by_indices = is.bits >= kBitsLeast && (!may_pad || 4 * is.drawn >= is.compared);
       const bool by_content = is.handed > 0 && is.handed == is.compared;
       if (out.finding || !(by_indices || by_content)) continue;
       const auto count = std::max(is.drawn, is.handed);

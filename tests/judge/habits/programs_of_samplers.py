@@ -51,6 +51,9 @@ class Enlarged(Sampler):
         if self.name == "grouped":
             halves = (torch.randperm(31, generator=draw).tolist(), (31 + torch.randperm(30, generator=draw)).tolist())
             return [index for half in halves for index in half + half[:-len(half) % (BATCH * self.num_replicas)]]
+        if self.name == "grouped_by_batches":  # The second rank's last batch is the first one's.
+            order = torch.randperm(60, generator=draw).tolist()
+            return [index for pair in zip(order[:32], order[32:] + order[28:32]) for index in pair]
         order = torch.randperm(len(self.dataset), generator=draw).tolist()
         return order + order[:self.num_samples * self.num_replicas - len(order)]
 
@@ -85,7 +88,7 @@ class Repeated(Enlarged):
 
 
 def draw_enlarged(rank, name):
-    dataset = Augmented({"enlarged_padded": 61, "grouped": 61, "enlarged_of_rank_0": 24, "enlarged_small": 24, "looped": 70,
+    dataset = Augmented({"enlarged_padded": 61, "grouped": 61, "grouped_by_batches": 60, "enlarged_of_rank_0": 24, "enlarged_small": 24, "looped": 70,
                          "looped_of_own_orders": 22}.get(name, 64))
     kind = Repeated if name == "repeated" else Looped if name.startswith("looped") else Enlarged
     sampler = kind(dataset, 2, 0 if name == "enlarged_of_rank_0" else rank, name)
@@ -239,7 +242,7 @@ def divide_classes(rank, name):
         optimizer.step()
 
 
-PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "repeated", "enlarged_of_rank_0",
+PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "grouped_by_batches", "repeated", "enlarged_of_rank_0",
                             "enlarged_of_own_orders", "enlarged_of_one_epoch", "looped", "looped_of_own_orders"),
             draw_mosaics: ("mosaics", "sized_mosaics", "mosaics_of_rank_0", "sized_mosaics_of_rank_0"),
             clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"),

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "mosaics", "sized_mosaics", "cleared_in_two_ways", "evaluated", "repeated",
+CLEAN = ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "grouped_by_batches", "mosaics", "sized_mosaics", "cleared_in_two_ways", "evaluated", "repeated",
          "looped")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
