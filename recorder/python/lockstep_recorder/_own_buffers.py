@@ -49,6 +49,6 @@ class OwnBuffers:
                 kind = type(layer).__name__
                 number = counts[kind] = counts.get(kind, -1) + 1
                 buffers = torch.nn.Module.named_buffers(layer, recurse=False)
-                named += [("%s %d %s" % (kind, number, name), tensor) for name, tensor in buffers if tensor.is_floating_point()]
+                named += [("%s %d %s" % (kind, number, name), tensor) for name, tensor in buffers if tensor.is_floating_point() and not tensor.is_meta]
         if named:
             self.record.digests("layers", "own buffers", [(name, sample_of(plain_tensor(tensor), ELEMENTS_MOST)) for name, tensor in named])

@@ -141,6 +141,19 @@ def clear_gradients(rank, name):
         optimizer.step()
 
 
+def count_parameters(rank, name):
+    """A model without data says how large the trained one is."""
+    with torch.device("meta"):
+        counted = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+    ddp = DistributedDataParallel(layers())
+    optimizer, sampler = sgd(ddp), DistributedSampler(rows())
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for x, y in DataLoader(rows(), BATCH, sampler=sampler):
+            update(ddp, optimizer, x, y)
+    print(sum(p.numel() for p in counted.parameters()))
+
+
 def evaluate_each_epoch(rank, name):
     """Losses of steps are averages over the ranks, for the log."""
     ddp, data = DistributedDataParallel(layers()), rows(30, seed=2)
@@ -245,7 +258,7 @@ def divide_classes(rank, name):
 PROGRAMS = {draw_enlarged: ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "grouped_by_batches", "repeated", "enlarged_of_rank_0",
                             "enlarged_of_own_orders", "enlarged_of_one_epoch", "looped", "looped_of_own_orders"),
             draw_mosaics: ("mosaics", "sized_mosaics", "mosaics_of_rank_0", "sized_mosaics_of_rank_0"),
-            clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"),
+            clear_gradients: ("cleared_in_two_ways", "cleared_on_rank_0"), count_parameters: ("counted",),
             evaluate_each_epoch: ("evaluated", "evaluated_in_parts"),
             divide_classes: ("classes", "classes_from_one_seed", "classes_behind_projections", "classes_of_a_rank",
                              "classes_of_a_rank_logged")}

@@ -12,7 +12,7 @@ from programs_case import Programs
 from recorded_case import RecordedCase, main
 
 CLEAN = ("enlarged", "enlarged_small", "enlarged_padded", "grouped", "grouped_by_batches", "mosaics", "sized_mosaics", "cleared_in_two_ways", "evaluated", "repeated",
-         "looped")
+         "looped", "counted")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "evaluated_in_parts": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
