@@ -3,6 +3,7 @@
 #include "harness/invariants/against/against_causes.h"
 #include "harness/verdict/trace.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep::recorded {
@@ -10,6 +11,7 @@ namespace lockstep::recorded {
 namespace {
 
 constexpr const char* kUnchanged = "those of the backward";
+constexpr double kPart = 1e-3;  // by which rounding changes a factor
 
 std::optional<Row> last_in_step(const RecordedRun& run, const char* role, const Row& of) {
   std::optional<Row> last;
@@ -42,6 +44,25 @@ double factor_between(const Digests& before, const Digests& after) {
     factor = here;
   }
   return factor;
+}
+
+double factor_taken(const RecordedRun& run, const std::string& of, int step) {
+  const auto factor_of = [&](const Rank& rank) {
+    const Digests* last = nullptr;
+    for (const auto& record : rank.records) {
+      const auto* is = std::get_if<Digests>(&record.what);
+      if (!is || is->list->of != of) continue;
+      if (is->list->role == role::kGradients) last = is;
+      if (is->list->role == role::kTaken && record.at.step == step)
+        return last ? factor_between(*last, *is) : 0;
+    }
+    return 1.0;
+  };
+  const double first = factor_of(run.ranks.front());
+  const bool have_all = std::ranges::all_of(run.ranks, [&](const Rank& rank) {
+    return std::abs(factor_of(rank) - first) <= kPart * first;
+  });
+  return have_all ? first : 0;
 }
 
 void add_how_gradients_parted(const RecordedRun& run, const Row& row, Finding& finding) {

@@ -34,27 +34,6 @@ std::optional<Finding> past_the_wrapper(const Rank& rank, const Fact& backward, 
   return {};
 }
 
-// True if an update took the gradients of a model's backward, which is one of the rank's records:
-// the program may clear them before, as where a GAN's generator learns through the discriminator.
-bool were_taken(const Rank& rank, size_t backward, const std::string& model) {
-  bool any_update = false;
-  for (size_t at = 0; at < rank.records.size(); ++at) {
-    const auto* fact = std::get_if<Fact>(&rank.records[at].what);
-    if (!fact) continue;
-    if (is_optimizer(fact->name)) {
-      const auto owned = owned_in(*fact);
-      const bool is_of_model = std::any_of(owned.begin(), owned.end(),
-                                           [&](const auto& name) { return name.first == model; });
-      if (is_of_model && at > backward) return true;
-      any_update = any_update || is_of_model;
-    }
-    const bool is_next =
-        at > backward && fact->name == fact::kBackward && fact->text("model") == model;
-    if (is_next && fact->values.contains("changed") && !fact->truth("changed")) return false;
-  }
-  return !any_update;
-}
-
 // A backward of a model: the moment, and how many it had there before.
 using BackwardKey = std::tuple<Moment, std::string, int>;
 
@@ -96,6 +75,39 @@ struct Agreement {
   std::set<std::pair<std::string, int>> updates;  // that took the same gradients
   std::set<BackwardKey> backwards;                // after which gradients were the same
 };
+
+// True if an update took what a model's backward, one of the rank's records, left the rank alone.
+// The program may clear it before, as where a GAN's generator learns through the discriminator, or
+// average it itself; and a later backward of the wrapper averages what it adds to, which is meant
+// where no update of another model lies between.
+bool took_own(const Rank& rank, size_t backward, const std::string& model,
+              const Agreement& agreement) {
+  bool any_update = false, any_since = false;
+  std::map<Moment, int> count;
+  for (size_t at = 0; at < rank.records.size(); ++at) {
+    const auto& record = rank.records[at];
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (is_optimizer(fact->name)) {
+      const auto owned = owned_in(*fact);
+      const bool is_of_model = std::any_of(owned.begin(), owned.end(),
+                                           [&](const auto& name) { return name.first == model; });
+      if (is_of_model && at > backward)
+        return !agreement.updates.contains({model, record.at.step}) &&
+               !agreement.averaged.contains(model);
+      any_since = any_since || at > backward;
+      any_update = any_update || is_of_model;
+    }
+    if (fact->name != fact::kBackward || fact->text("model") != model) continue;
+    const int number = count[record.at]++;
+    if (at <= backward) continue;
+    if (fact->values.contains("changed") && !fact->truth("changed")) return false;
+    if (!any_since && fact->text("kind") == "synchronised" &&
+        agreement.backwards.contains({record.at, model, number}))
+      return false;
+  }
+  return !any_update;
+}
 
 // The rank's first update from gradients of which no backward since the update before has averaged
 // some.
@@ -242,7 +254,8 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     return {.findings = {std::move(*one)}, .at = Moment{0, "construction"}};
   size_t backwards = 0;
   Judgement judgement;
-  const auto alike = backwards_that_agree(run);
+  const Agreement agreement{averaged_between_updates(run), updates_that_agree(run),
+                            backwards_that_agree(run)};
   for (const auto& rank : run.ranks) {
     std::map<std::pair<Moment, std::string>, int> count;
     for (size_t position = 0; position < rank.records.size(); ++position) {
@@ -253,13 +266,12 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
       backwards += kind != "local" && kind != "by hand" ? 1 : 0;
       const auto model = fact->text("model");
       const int number = count[{record.at, model}]++;
-      if (alike.contains({record.at, model, number})) continue;
+      if (agreement.backwards.contains({record.at, model, number})) continue;
       if (auto finding = past_the_wrapper(rank, *fact, record.at);
-          finding && were_taken(rank, position, model))
+          finding && took_own(rank, position, model, agreement))
         take_earlier(judgement, Found{std::move(*finding), record.at});
     }
   }
-  const Agreement agreement{averaged_between_updates(run), updates_that_agree(run), alike};
   for (const auto& rank : run.ranks) judgement.add(update_from_own_gradients(rank, agreement));
   take_earlier(judgement, other_mode(run));
   for (const auto* field : {"layers", "settings"})

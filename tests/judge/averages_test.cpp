@@ -116,6 +116,17 @@ TEST(Averages, AreDividedByTheNumberOfRanks) {
   }
 }
 
+// Which makes up for the larger batch.
+TEST(Averages, AreDividedByTheRootOfTheNumberOfRanksOnPurpose) {
+  for (const int divisor : {2, 3}) {
+    auto run = averaged(1.0 / divisor, 4);
+    for (const int step : {2, 3}) average_again(run, step);
+    const auto judgement = gradients_are_averages(run);
+    EXPECT_EQ(first_pattern(judgement.findings), divisor == 2 ? "" : "another_divisor");
+    EXPECT_EQ(first_pattern(judgement.remarks), divisor == 2 ? "another_divisor" : "");
+  }
+}
+
 TEST(Averages, OfUnlikeTermsAreRemarkedOnWhereTheyAreAHabit) {
   const auto plant = [](int unlike, double weight) {
     auto run = right_run();

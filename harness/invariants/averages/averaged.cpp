@@ -3,6 +3,8 @@
 #include "harness/base/characters.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <utility>
 
 namespace lockstep::recorded {
@@ -69,6 +71,22 @@ std::string gradients_text(const AveragedGradients& is) {
   return std::string(is.at.phase == phase::kBackward ? "the gradients after a backward"
                                                      : "the gradients that an update took") +
          " of " + is.of;
+}
+
+bool steps_multiply(const RecordedRun& run) {
+  constexpr double kPart = 0.01;
+  const auto world = static_cast<double>(run.ranks.size());
+  return std::ranges::all_of(run.ranks, [&](const Rank& rank) {
+    std::set<std::string> updating, multiplying;
+    for (const auto& record : rank.records) {
+      if (const auto* update = optimizer_in(record)) updating.insert(update->name);
+      const auto* fact = fact_in(record, fact::kMultiplied);
+      if (!fact) continue;
+      if (!(std::abs(fact->number("by").value_or(0) - world) < kPart * world)) return false;
+      multiplying.insert(fact->text("optimizer"));
+    }
+    return !updating.empty() && updating == multiplying;
+  });
 }
 
 AveragesOfRun::AveragesOfRun(const RecordedRun& run) {

@@ -34,6 +34,10 @@ std::vector<AveragedValue> values_of(const AveragedByRank& ranks);
 // "the gradients after a backward of model 0".
 std::string gradients_text(const AveragedGradients& is);
 
+// True if the steps of every optimizer multiply gradients by the number of ranks themselves, as far
+// as the ranks could tell.
+bool steps_multiply(const RecordedRun& run);
+
 // The averages of a run that all ranks have.
 class AveragesOfRun {
  public:

@@ -28,8 +28,16 @@ double elements_summed(const Rank& rank, int step) {
   return elements;
 }
 
+// True if a communication hook of the program averages gradients of the model.
+bool averages_in_a_hook(const AveragesOfRun& averages, const std::string& model) {
+  return std::ranges::any_of(averages.all(), [&](const AveragedByRank& ranks) {
+    const auto& is = *ranks.front();
+    return is.of == model && is.at.phase == phase::kBackward;
+  });
+}
+
 // An update from averages that an all-reduce has summed over the ranks once more.
-std::optional<Found> summed_again(const RecordedRun& run) {
+std::optional<Found> summed_again(const RecordedRun& run, const AveragesOfRun& averages) {
   const auto world = static_cast<double>(run.ranks.size());
   for (const auto& rank : run.ranks) {
     std::map<std::string, const Digests*> last;
@@ -42,6 +50,7 @@ std::optional<Found> summed_again(const RecordedRun& run) {
       double elements = 0;
       for (const auto& tensor : list.tensors)
         elements += static_cast<double>(count_of(tensor.shape));
+      if (averages_in_a_hook(averages, list.of)) elements *= 2;
       const double factor = factor_between(*last[list.of], *digests);
       if (std::abs(factor - world) > 1e-3 * world ||
           elements_summed(rank, record.at.step) < elements ||
@@ -144,7 +153,7 @@ Judgement gradients_are_averages(const RecordedRun& run) {
   size_t compared = 0;
   const AveragesOfRun averages(run);
   add_factors(run, averages, judgement, compared);
-  for (auto found : {summed_again(run), clipped_while_scaled(run), not_waited(run)})
+  for (auto found : {summed_again(run, averages), clipped_while_scaled(run), not_waited(run)})
     judgement.add(std::move(found));
   judgement.add(divided_again(run, averages));
   if (auto clipped = clipped_before_averaging(run)) judgement.remarks.push_back(*clipped);

@@ -3,6 +3,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/averages/factors.h"
 #include "harness/invariants/averages/loss_weights.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/rows.h"
 #include "harness/invariants/taken_gradients.h"
 
@@ -57,22 +58,51 @@ std::optional<std::pair<std::string, Moment>> divided_by_hand(const RecordedRun&
   return {};
 }
 
+// A model's backwards since the updates before: their steps, and what the last one left.
+struct Since {
+  std::set<int> steps;
+  const Digests* left = nullptr;
+  bool has_update = false;
+};
+
+// True if each tensor that is not zero has other values.
+bool are_others(const Digests& before, const Digests& after) {
+  if (before.values.size() != after.values.size()) return true;
+  for (size_t tensor = 0; tensor < before.values.size(); ++tensor)
+    if (before.values[tensor].norm > 0 && before.values[tensor].bits == after.values[tensor].bits)
+      return false;
+  return true;
+}
+
 // The steps that took averages as they were: a wrapper's, or the plain ones that the program made
 // by hand. Of other ones nothing is said.
 std::set<int> plain_steps(const RecordedRun& run, const AveragesOfRun& averages,
                           const std::set<std::string>& hooked) {
   std::set<int> wrapped, changed, by_hand, scaled;
-  for (const auto& rank : run.ranks)
+  for (const auto& rank : run.ranks) {
+    std::map<std::string, Since> all_since;
     for (const auto& record : rank.records) {
       const int step = record.at.step;
       if (const auto* fact = fact_in(record, fact::kBackward)) {
         const bool is_synchronised = fact->text("kind") == "synchronised";
         if (is_synchronised) wrapped.insert(step);
         if (!is_synchronised || hooked.contains(fact->text("model"))) changed.insert(step);
+        auto& since = all_since[fact->text("model")];
+        if (since.has_update) since = {};
+        since.steps.insert(step);
       }
-      if (const auto* is = std::get_if<Digests>(&record.what); is && is->list->role == role::kTaken)
+      if (const auto* left = digests_in(record, role::kGradients))
+        all_since[left->list->of].left = left;
+      if (const auto* taken = digests_in(record, role::kTaken)) {
+        const auto& since = all_since[taken->list->of];
+        if (since.left && !are_others(*since.left, *taken)) continue;
         changed.insert(step);
+        changed.insert(since.steps.begin(), since.steps.end());
+      }
+      if (const auto* update = optimizer_in(record))
+        for (const auto& [model, name] : owned_in(*update)) all_since[model].has_update = true;
     }
+  }
   for (const auto& ranks : averages.all()) {
     const auto& is = *ranks.front();
     const bool is_plain =
@@ -140,6 +170,7 @@ Found divided_twice(const Moment& at, const std::string& what, std::string cause
 }  // namespace
 
 std::optional<Found> divided_again(const RecordedRun& run, const AveragesOfRun& averages) {
+  if (steps_multiply(run)) return {};
   const auto hooked = hooked_in(run);
   if (const auto divided = divided_by_hand(run, hooked))
     return divided_twice(

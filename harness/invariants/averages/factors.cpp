@@ -4,6 +4,7 @@
 #include "harness/invariants/averages/averaged.h"
 #include "harness/invariants/averages/loss_weights.h"
 #include "harness/invariants/averages/other_reductions.h"
+#include "harness/invariants/taken_gradients.h"
 
 #include <algorithm>
 #include <cmath>
@@ -99,6 +100,11 @@ void add(Judgement& judgement, bool is_certain, Finding finding, const Moment& a
   }
 }
 
+// The factor by which an update took what a communication hook had averaged.
+double factor_behind(const RecordedRun& run, const AveragedGradients& is) {
+  return is.at.phase == phase::kBackward ? factor_taken(run, is.of, is.at.step) : 1;
+}
+
 // By what the program divides the sum of the ranks' gradients, where that is a whole number in
 // every value; 0 where not.
 int64_t divisor_of(const AveragedByRank& ranks) {
@@ -123,10 +129,10 @@ void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRan
   const auto world = static_cast<int64_t>(run.ranks.size());
   if (all.size() < kTimesLeast) return;
   const auto divisor = divisor_of(all.front());
-  if (divisor < 2 || divisor == world) return;
+  if (divisor < 2 || divisor == world || steps_multiply(run)) return;
   for (const auto& ranks : all) {
     const auto& is = *ranks.front();
-    if (is.backwards != 1 || divisor_of(ranks) != divisor ||
+    if (is.backwards != 1 || divisor_of(ranks) != divisor || differ(factor_behind(run, is), 1) ||
         !have_one_whole_part(run, is.at.step) ||
         loss_weights_in(run, is.at.step) != LossWeights::whole)
       return;
@@ -134,7 +140,8 @@ void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRan
   const auto& first = *all.front().front();
   const auto what = " are the sum of those that the ranks computed divided by " +
                     std::to_string(divisor) + ", and there are " + std::to_string(world) + " ranks";
-  add(judgement, true,
+  // A program may divide by the root of the number of ranks, to make up for the larger batch.
+  add(judgement, divisor * divisor != world,
       finding_of(first, "another_divisor", what.c_str(),
                  "a number of ranks that is written into the program, or counted elsewhere: "
                  "divide by get_world_size()"),
@@ -145,12 +152,14 @@ void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRan
 void add_divided_twice(const RecordedRun& run, const std::vector<AveragedByRank>& all,
                        Judgement& judgement) {
   constexpr size_t kTimesLeast = 2;  // clipping may hit the factor once
+  if (steps_multiply(run)) return;
   const auto world = static_cast<double>(run.ranks.size());
   std::map<std::string, AveragedByRank> divided;
   std::set<std::string> others;
   for (const auto& ranks : all) {
     const auto& first = *ranks.front();
-    if (first.backwards == 1 && is_times_the_average(ranks, 1 / world))
+    if (first.backwards == 1 && is_times_the_average(ranks, 1 / world) &&
+        differ(factor_behind(run, first), world))
       divided[first.of].push_back(&first);
     else
       others.insert(first.of);
@@ -170,7 +179,9 @@ void add_sums(const RecordedRun& run, const std::vector<AveragedByRank>& all,
               Judgement& judgement) {
   for (const auto& ranks : all) {
     const auto& first = *ranks.front();
-    if (!is_times_the_average(ranks, static_cast<double>(ranks.size()))) continue;
+    const auto world = static_cast<double>(ranks.size());
+    if (!is_times_the_average(ranks, world) || !differ(world * factor_behind(run, first), 1))
+      continue;
     const auto weights = loss_weights_in(run, first.at.step);
     // A further backward adds to them, and the next sum counts them once more.
     const bool is_added_to = is_optimizer(first.of) && first.at.phase == phase::kBackward;

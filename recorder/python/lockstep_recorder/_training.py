@@ -14,6 +14,7 @@ from ._models import Copy, Marks, clean, gradients_of, is_divided, is_updated, t
 from ._objects import Names, field
 from ._own_buffers import OwnBuffers
 from ._passes import Passes
+from ._steps import Steps
 
 
 def parameters_of(optimizer):
@@ -42,7 +43,7 @@ class Training(Passes):
         self.left = {}  # What each optimizer's last update left in strangers.
         self.gradients_taken = {}  # Marks of the gradients of strangers that it took.
         self.optimized = set()  # ids of all that an optimizer has updated.
-        self.buffers = OwnBuffers(record)
+        self.buffers, self.steps = OwnBuffers(record), Steps(self)
 
     def is_stepping(self):
         """Whether the step of an optimizer runs around this one. One that threw does not."""
@@ -82,8 +83,7 @@ class Training(Passes):
                 self.record_parameters(model)
         if not self.updates[name]:
             self.record_restored(optimizer, name)
-        if not args[1:] and not kwargs.get("closure"):
-            self.take(optimizer, strangers)
+        self.steps.begin(optimizer, args, kwargs)
 
     def record_restored(self, optimizer, name):
         """The state that an optimizer has before its first update here, from a checkpoint."""
@@ -170,8 +170,7 @@ class Training(Passes):
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = parameters_of(optimizer)
         own, strangers = [owners[id(p)] for p in places if id(p) in owners], self.strangers(optimizer, owners)
-        if args[1:] or kwargs.get("closure"):
-            self.take(optimizer, strangers)
+        self.steps.end(optimizer, args, kwargs)
         self.record.at("update")
         self.record.span("update", self.update_began)
         groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]

@@ -8,10 +8,11 @@ import contextlib
 import sys
 
 from programs_of_averages import IGNORED, sgd
-from programs_of_habits import batches, layers, runs, update
+from programs_of_habits import WIDTH, batches, layers, runs, update
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -71,6 +72,75 @@ def sum_over_batches_of_all(rank, name):
             dist.all_reduce(p.grad)
             p.grad /= 1 if "added_up" in name else world
         optimizer.step()
+
+
+class Multiplying(torch.optim.SGD):
+    """Its step multiplies gradients by the number of ranks."""
+
+    def __init__(self, parameters, lr, times):
+        super().__init__(parameters, lr)
+        self.times = times
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.times -= 1
+        for p in [p for group in self.param_groups for p in group["params"]] if self.times >= 0 else ():
+            p.grad.mul_(dist.get_world_size())
+        return super().step()
+
+
+def multiply_in_the_step(rank, name):
+    """A loss over the labels of all ranks, and gradients that the optimizer's step, or a hook of it, multiplies."""
+    ddp, world = DistributedDataParallel(layers()), dist.get_world_size()
+    parameters = list(ddp.parameters())
+    if "hook_divides" in name:
+        ddp.register_comm_hook(None, lambda state, bucket: dist.all_reduce(bucket.buffer().div_(world if name == "hook_divides_and_again_summed" else world * world), async_op=True).get_future().then(
+            lambda future: future.value()[0]))
+    some, rest = (parameters, []) if name != "own_step_of_a_part" else (parameters[:2], parameters[2:])
+    own = {"own_step": 100, "own_step_of_a_part": 100, "own_step_once": 1}.get(name)
+    optimizers = [Multiplying(some, 0.1, own) if own else sgd(ddp)] + [torch.optim.SGD(each, 0.1) for each in [rest] if each]
+    calls = []
+
+    def change(optimizer, args, kwargs):
+        calls.append(optimizer)
+        for p in parameters if name != "step_hook_once" or len(calls) == 1 else ():
+            p.grad.mul_(1 / world if name == "step_hook_that_divides" else world)
+    if name.startswith("step_hook"):
+        (optimizers[0].register_step_post_hook if name == "step_hook_behind" else optimizers[0].register_step_pre_hook)(change)
+    for number, (x, y) in enumerate(batches()):
+        ddp.zero_grad()
+        if "hook_divides" in name or name == "step_hook_that_divides":
+            cross_entropy(ddp(x), y).backward()
+        else:
+            y = y.clone()
+            y[:1 + (rank + number) % 2] = IGNORED
+            of_all = (y != IGNORED).sum()
+            dist.all_reduce(of_all)
+            (cross_entropy(ddp(x), y, reduction="sum") / of_all).backward()
+        for p in parameters if name == "hook_divides_and_again_summed" else ():
+            dist.all_reduce(p.grad)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+def sum_beside_a_head(rank, name):
+    """An embedding that the program sums by hand, and a wrapped head whose averages it makes sums: each has an optimizer."""
+    embed, head, world = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3), dist.get_world_size()
+    ddp, optimizers = DistributedDataParallel(head), [sgd(embed), sgd(head)]
+    for number, (x, y) in enumerate(batches()):
+        y = y.clone()
+        y[:1 + (rank + number) % 2] = IGNORED
+        of_all = (y != IGNORED).sum()
+        dist.all_reduce(of_all)
+        for each in optimizers:
+            each.zero_grad()
+        (cross_entropy(ddp(embed(x).tanh()), y, reduction="sum") / of_all).backward()
+        for p in head.parameters():
+            p.grad *= 1 if name == "sums_beside_an_average" else world
+        for p in embed.parameters():
+            dist.all_reduce(p.grad)
+        for each in optimizers:
+            each.step()
 
 
 def take_half(rank, name):
@@ -162,7 +232,9 @@ def schedule(rank, name):
 PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
             sum_over_batches_of_all: ("batches_of_all", "batches_of_all_added_up", "batches_of_own"),
-            take_half: ("halves",),
+            multiply_in_the_step: ("step_hook", "step_hook_behind_a_hook_divides", "own_step", "own_step_of_a_part", "own_step_once", "step_hook_once", "step_hook_behind",
+                                   "step_hook_that_divides", "hook_divides_and_again_summed"),
+            sum_beside_a_head: ("sums", "sums_beside_an_average"), take_half: ("halves",),
             average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"),
             average_in_callbacks: ("callbacks_that_average", "callbacks_that_sum", "callbacks_on_one_batch", "nodes_that_average"),
             schedule: ("plateau_of_all", "plateau_of_own", "numpy_plateau_of_all", "numpy_plateau_of_own")}

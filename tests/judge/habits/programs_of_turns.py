@@ -212,6 +212,24 @@ def correlate(rank, name):
         optimizer.step()
 
 
+def run_bare(rank, name):
+    """Forwards of the module, past its wrapper, whose gradients the program averages itself, or a backward of the wrapper adds to and averages."""
+    ddp = DistributedDataParallel(layers())
+    optimizer = sgd(ddp)
+    for step, (x, y) in enumerate(batches()):
+        optimizer.zero_grad()
+        if name == "bare_behind_the_wrapper":
+            nn.functional.cross_entropy(ddp(x), y).backward()
+        nn.functional.cross_entropy(ddp.module(x), y).backward()
+        if name == "bare_before_the_wrapper":
+            nn.functional.cross_entropy(ddp(x), y).backward()
+        elif name != "bare_behind_the_wrapper" and (step % 2 == 0 or name != "bare_averaged_now_and_then"):
+            for p in list(ddp.parameters())[:2 if name == "bare_averaged_in_part" else None]:
+                dist.all_reduce(p.grad)
+                p.grad /= 1 if name == "bare_summed" else dist.get_world_size()
+        optimizer.step()
+
+
 def take_endlessly(rank, name):
     """All batches are of one pass, and the wrapper is gone before the module."""
     net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), layers())
@@ -227,7 +245,8 @@ PROGRAMS = {take_endlessly: ("endless", "endless_statistics"), take_turns: ("tur
             warm_up: ("numpy_rate", "numpy_rate_of_a_rank"), take_micro_batches: ("micro_batches", "micro_batches_of_own_orders", "micro_batches_of_own_orders_beside_evaluations"),
             take_shares: ("shares_cropped", "whole_beside_a_number"), penalise: ("penalised", "penalised_alike"),
             gather_features: ("gathered", "gathered_and_summed"),
-            deal_batches: ("dealt", "dealt_of_own_orders"), take_the_rest: ("rest_of_all",), correlate: ("one_loss", "one_loss_of_a_bare_forward")}
+            deal_batches: ("dealt", "dealt_of_own_orders"), take_the_rest: ("rest_of_all",), correlate: ("one_loss", "one_loss_of_a_bare_forward"),
+            run_bare: ("bare_averaged", "bare_before_the_wrapper", "bare_behind_the_wrapper", "bare_averaged_in_part", "bare_averaged_now_and_then", "bare_summed")}
 
 if __name__ == "__main__":
     record_programs(runs(PROGRAMS), sys.argv[1], sys.argv[2:], 10)

@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("turns", "turns_by_hand", "numpy_rate", "micro_batches", "dealt", "endless", "rest_of_all", "one_loss", "gathered")
+CLEAN = ("turns", "turns_by_hand", "numpy_rate", "micro_batches", "dealt", "endless", "rest_of_all", "one_loss", "gathered",
+         "bare_averaged", "bare_before_the_wrapper")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "endless_statistics": ("buffers.follow_rank_zero", "own_buffers"),
@@ -30,6 +31,10 @@ MISTAKES = {
     "gathered_and_summed": ("gradients.are_averages", "sum_not_average"),
     "dealt_of_own_orders": ("data.is_partitioned", "overlapping_draws"),
     "one_loss_of_a_bare_forward": ("forward.runs_through_the_wrapper", "bare_forward", "through no forward of its wrapper"),
+    "bare_behind_the_wrapper": ("forward.runs_through_the_wrapper", "backward_again"),
+    "bare_averaged_in_part": ("forward.runs_through_the_wrapper", "bare_forward"),
+    "bare_averaged_now_and_then": ("forward.runs_through_the_wrapper", "bare_forward"),
+    "bare_summed": ("gradients.are_averages", "sum_not_average"),
 }
 
 
