@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
+#include "harness/invariants/own/trained_anew.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
@@ -136,12 +137,18 @@ int64_t elements_in(const Tensors& tensors) {
   return elements;
 }
 
-Finding remark_on(const Rank& rank, const std::map<std::string, Optimizer>& own) {
+Finding remark_on(const Rank& rank, const std::map<std::string, Optimizer>& own, bool is_anew) {
   int64_t updates = 0, elements = 0;
   for (const auto& [name, is] : own) {
     updates += static_cast<int64_t>(is.steps.size());
     elements = std::max(elements, elements_in(is.tensors));
   }
+  if (is_anew)
+    return {"", "trained_anew", "each rank",
+            "each rank trains " + counted(elements, "element") +
+                " of no wrapped model anew between updates of the model, in " +
+                counted(updates, "update") +
+                ", as perturbations of a batch or what an optimizer learns on: not compared"};
   return {"", "own_training", rank_text(rank),
           rank_text(rank) + " trains " + counted(elements, "element") +
               " of no wrapped model alone, in " + counted(updates, "update") +
@@ -156,11 +163,13 @@ std::optional<View> without_own_trainings(const RecordedRun& run) {
     if (!wraps_a_model(rank) || !updates_a_wrapped_model(rank) || !rank.joins.empty()) return {};
     all.push_back(unwrapped_optimizers_of(rank));
   }
+  const auto anew = trained_anew(run);
   std::optional<View> rest;
   for (size_t number = 0; number < all.size(); ++number) {
     auto own = all[number];
     std::erase_if(own, [&](const auto& each) {
       const auto& is = each.second;
+      if (anew.contains(each.first)) return false;
       return !is.is_apart || is.tensors.empty() ||
              std::all_of(all.begin(), all.end(),
                          [&](const auto& rank) { return trains(rank, is.tensors); });
@@ -169,7 +178,9 @@ std::optional<View> without_own_trainings(const RecordedRun& run) {
     if (!rest) rest = View{run};
     auto& rank = rest->run.ranks[number];
     Leaving(rank, own).leave_out();
-    rest->remarks.push_back(remark_on(rank, own));
+    const bool is_anew =
+        std::ranges::all_of(own, [&](const auto& each) { return anew.contains(each.first); });
+    if (!is_anew || number == 0) rest->remarks.push_back(remark_on(rank, own, is_anew));
   }
   return rest;
 }

@@ -230,6 +230,32 @@ def run_bare(rank, name):
         optimizer.step()
 
 
+def train_within(rank, name):
+    """Each rank trains a perturbation of its batch between updates of the model, or a head that should be the same on all."""
+    ddp, head = DistributedDataParallel(layers()), nn.Linear(3, 3)
+    optimizer = sgd(ddp)
+    for x, y in batches():
+        if name == "perturbed":
+            own = [torch.zeros_like(x, requires_grad=True)]
+        else:
+            own = list(head.parameters())
+        with torch.no_grad():
+            for p in own if name in ("heads_of_rank_0", "heads_clamped", "heads_anew") else ():
+                if name == "heads_of_rank_0":
+                    dist.broadcast(p, 0)
+                elif name == "heads_clamped":
+                    p.clamp_(-0.1, 0.1)
+                else:
+                    p.fill_(0.1)
+        within = torch.optim.SGD(own, 0.1)
+        for _ in range(3):
+            within.zero_grad()
+            score = ddp.module(x + own[0]) if name == "perturbed" else head(ddp.module(x).detach())
+            nn.functional.cross_entropy(score, y).backward()
+            within.step()
+        update(ddp, optimizer, (x + own[0]).detach() if name == "perturbed" else x, y)
+
+
 def take_endlessly(rank, name):
     """All batches are of one pass, and the wrapper is gone before the module."""
     net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), layers())
@@ -246,6 +272,7 @@ PROGRAMS = {take_endlessly: ("endless", "endless_statistics"), take_turns: ("tur
             take_shares: ("shares_cropped", "whole_beside_a_number"), penalise: ("penalised", "penalised_alike"),
             gather_features: ("gathered", "gathered_and_summed"),
             deal_batches: ("dealt", "dealt_of_own_orders"), take_the_rest: ("rest_of_all",), correlate: ("one_loss", "one_loss_of_a_bare_forward"),
+            train_within: ("perturbed", "heads_anew", "heads_kept", "heads_clamped", "heads_of_rank_0"),
             run_bare: ("bare_averaged", "bare_before_the_wrapper", "bare_behind_the_wrapper", "bare_averaged_in_part", "bare_averaged_now_and_then", "bare_summed")}
 
 if __name__ == "__main__":

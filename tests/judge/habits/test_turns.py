@@ -16,6 +16,8 @@ CLEAN = ("turns", "turns_by_hand", "numpy_rate", "micro_batches", "dealt", "endl
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "endless_statistics": ("buffers.follow_rank_zero", "own_buffers"),
+    "perturbed": ("parameters.are_the_same", "trained_anew"),
+    "heads_anew": ("parameters.are_the_same", "trained_anew"),
     "shares_cropped": ("data.is_partitioned", "divides_batches"),
 }
 # Program -> the invariant that finds its mistake, the pattern that it names, and what its story says.
@@ -34,6 +36,9 @@ MISTAKES = {
     "bare_behind_the_wrapper": ("forward.runs_through_the_wrapper", "backward_again"),
     "bare_averaged_in_part": ("forward.runs_through_the_wrapper", "bare_forward"),
     "bare_averaged_now_and_then": ("forward.runs_through_the_wrapper", "bare_forward"),
+    "heads_kept": ("forward.runs_through_the_wrapper", "nobody_averaged", "optimizer 0 updates 12 elements"),
+    "heads_clamped": ("forward.runs_through_the_wrapper", "nobody_averaged", "optimizer 0 updates 12 elements"),
+    "heads_of_rank_0": ("forward.runs_through_the_wrapper", "nobody_averaged", "optimizer 0 updates 12 elements"),
     "bare_summed": ("gradients.are_averages", "sum_not_average"),
 }
 
