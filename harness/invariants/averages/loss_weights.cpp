@@ -14,8 +14,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-constexpr double kWholeLeast = 0.9;  // the weight of a part that counts whole
-
 // An average or a sum in a loss: what one of its terms counts there.
 struct Part {
   std::string function;
@@ -159,42 +157,6 @@ Finding average_of_averages(const std::vector<const Backward*>& ranks, size_t at
 }
 
 }  // namespace
-
-LossWeights loss_weights_in(const RecordedRun& run, int step) {
-  bool any = false, all_known = true, all_multiplied = true, all_whole = true, any_divided = false;
-  bool any_unclear = false;  // a part looks divided, and the largest one is no plain loss
-  const auto world = static_cast<double>(run.ranks.size());
-  for (const auto& rank : run.ranks) {
-    double most = 0;  // a smaller one is an auxiliary part's
-    bool any_divided_part = false;
-    for (const auto& record : rank.records) {
-      const auto* fact = fact_in(record, fact::kTerms);
-      if (!fact || record.at.step != step) continue;
-      const double is = fact->number("weight").value_or(std::nan(""));
-      any = true;
-      all_known = all_known && !std::isnan(is) && fact->whole("terms").has_value();
-      most = std::isnan(is) ? most : std::max(most, is);
-      any_divided_part = any_divided_part || !differ(is * world, 1);
-      all_multiplied = all_multiplied && is >= world / 1.5;
-    }
-    any_divided = any_divided || (most > 0 && most <= 1.5 / world);
-    any_unclear = any_unclear || (any_divided_part && differ(most, 1));
-    all_whole = all_whole && most >= kWholeLeast;
-  }
-  if (any_divided) return LossWeights::divided;
-  if (!any || !all_known || !all_whole || any_unclear) return LossWeights::unknown;
-  return all_multiplied ? LossWeights::multiplied : LossWeights::whole;
-}
-
-bool have_one_whole_part(const RecordedRun& run, int step) {
-  const auto is_whole = [&](const Record& record) {
-    const auto* fact = fact_in(record, fact::kTerms);
-    return fact && record.at.step == step && fact->number("weight").value_or(1) >= kWholeLeast;
-  };
-  return std::ranges::all_of(run.ranks, [&](const Rank& rank) {
-    return std::ranges::count_if(rank.records, is_whole) == 1;
-  });
-}
 
 std::optional<Finding> classes_weighed_unlike(const RecordedRun& run) {
   const auto first = classes_of(run.ranks.front());

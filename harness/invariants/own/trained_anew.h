@@ -1,5 +1,5 @@
-// What each rank trains anew between updates of the model that all train: a perturbation of its
-// batch, or what an optimizer learns on.
+// Finds what each rank trains anew between updates of the model that all train: perturbations of
+// its batch, or what an optimizer learns on.
 #pragma once
 
 #include "harness/recorded/recorded_run.h"

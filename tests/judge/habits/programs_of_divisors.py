@@ -154,6 +154,21 @@ def take_half(rank, name):
         optimizer.step()
 
 
+def accumulate_and_sum(rank, name):
+    """Backwards of four batches add up, or of three losses of one batch, and the program sums gradients over the ranks."""
+    model, count = layers(), 3 if "losses" in name else 4
+    optimizer, world = sgd(model), dist.get_world_size()
+    divisor = {"accumulated_and_summed": count, "accumulated_divided_and_summed": count * world}.get(name, world)
+    for number, (x, y) in enumerate(batches()):
+        for times in range(count if "losses" in name else 1):
+            (cross_entropy(model(x) / (1 + times), y) / divisor).backward()
+        if number % count == count - 1 or "losses" in name:
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def average_by_hand(rank, name):
     """The loss has an auxiliary part that weighs a tenth, or half, or several batches."""
     model = layers()
@@ -234,6 +249,7 @@ PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_mu
             sum_over_batches_of_all: ("batches_of_all", "batches_of_all_added_up", "batches_of_own"),
             multiply_in_the_step: ("step_hook", "step_hook_behind_a_hook_divides", "own_step", "own_step_of_a_part", "own_step_once", "step_hook_once", "step_hook_behind",
                                    "step_hook_that_divides", "hook_divides_and_again_summed"),
+            accumulate_and_sum: ("accumulated_and_summed", "accumulated_divided_and_summed", "losses_divided_and_summed"),
             sum_beside_a_head: ("sums", "sums_beside_an_average"), take_half: ("halves",),
             average_by_hand: ("divided_by_ranks", "divided_by_three", "auxiliary_summed", "auxiliary_of_half_summed", "weights_divided", "summed_over_batches", "scaled_on_purpose"),
             average_in_callbacks: ("callbacks_that_average", "callbacks_that_sum", "callbacks_on_one_batch", "nodes_that_average"),

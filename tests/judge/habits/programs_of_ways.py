@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from forked_ranks import record_programs
 
@@ -115,6 +115,8 @@ def evaluate(rank, name):
     drops = name == "drops_the_last"
     data = rows(31 if drops else 30, seed=2)
     held_out = DataLoader(data, BATCH, sampler=DistributedSampler(data, shuffle=False, drop_last=drops))
+    if name.startswith("subsets"):
+        held_out = DataLoader(Subset(data, range(rank, 30, dist.get_world_size())), BATCH)
     ddp = DistributedDataParallel(layers())
     optimizer, best = sgd(ddp), copy.deepcopy(ddp.module.state_dict())
     for number, (x, y) in enumerate(batches()):
@@ -127,7 +129,7 @@ def evaluate(rank, name):
     if name != "rank_0_alone" or rank == 0:
         with torch.no_grad():
             right = sum((ddp.module if name == "rank_0_alone" else ddp)(x).argmax(1).eq(y).sum() for x, y in held_out)
-        if name in ("reduced", "shared_best", "own_best", "drops_the_last"):
+        if name in ("reduced", "shared_best", "own_best", "drops_the_last", "subsets_reduced"):
             dist.all_reduce(right)
 
 
@@ -273,7 +275,7 @@ def follow_in_part(rank, name):
 
 
 PROGRAMS = {learn_codes: ("own_codes", "codes_from_zero"), train_a_head: ("head_at_the_end", "head_alone"), follow_in_part: ("one_rate", "own_rate"), reduce_by_hand: (*REDUCED, "largest"), cut_batches: ("cut_by_rank", "cut_alike"), accumulate: ("averaged_each_time", "summed_each_time"), keep_statistics: ("averaged_statistics", "own_statistics"), centre: ("shared_centre", "own_centre"),
-            evaluate: ("reduced", "shared_best", "own_best", "rank_0_alone", "reduced_by_none", "drops_the_last"),
+            evaluate: ("reduced", "shared_best", "own_best", "rank_0_alone", "reduced_by_none", "drops_the_last", "subsets_reduced", "subsets_reduced_by_none"),
             take_first_batches: ("first_of_each_order", "first_of_one_order"), smooth_labels: ("smooth", "smooth_on_one", "sum_on_one"),
             contrast: ("labels_with_offset", "labels_of_rank_0"), divide_layers: ("divided_by_hand",), pull_to_a_centre: ("elastic",), evolve: ("evolution",)}
 

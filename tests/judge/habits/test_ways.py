@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from programs_case import Programs
 from recorded_case import RecordedCase, main
 
-CLEAN = ("mean_of_gathered", "cut_by_rank", "averaged_each_time", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset", "one_rate")
+CLEAN = ("mean_of_gathered", "cut_by_rank", "averaged_each_time", "averaged_statistics", "shared_centre", "reduced", "shared_best", "first_of_each_order", "smooth", "labels_with_offset", "one_rate", "subsets_reduced")
 # Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "own_codes": ("parameters.are_the_same", "made_on_each_rank"),
@@ -20,6 +20,7 @@ CUSTOMS = {
     "own_statistics": ("buffers.follow_rank_zero", "own_buffers"),
     "own_centre": ("buffers.follow_rank_zero", "own_buffers"),
     "reduced_by_none": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
+    "subsets_reduced_by_none": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
     "rank_0_alone": ("data.evaluates_each_sample_once", "evaluation_not_reduced"),
     "drops_the_last": ("data.evaluates_each_sample_once", "evaluation_left_out"),
     "smooth_on_one": ("gradients.are_averages", "other_losses"),
