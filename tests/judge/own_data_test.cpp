@@ -71,6 +71,32 @@ TEST(OwnData, AllowASamplerThatRepeatsSamplesOnPurpose) {
   }
 }
 
+// A sampler that splits deals each sample to ranks side by side; one of a whole order that it
+// repeats does not, and neither do orders of each rank's own.
+TEST(OwnData, IsNoOrderOfASamplerThatRepeatsSamplesOverTheRanks) {
+  constexpr int kTimes = 2, kDraws = 16;  // of each step
+  const auto pattern = [&](auto sample_at) -> std::string {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      for (int pass = 0; pass < 2; ++pass)
+        nth<Fact>(rank, pass, "loader 0")
+            .values.update({{"repeats", kTimes}, {"length", 4 * kDraws}, {"replicas", 2}});
+      for (int step = 0; step < kSteps; ++step) {
+        auto& indices = nth<Drawn>(rank, step, "loader 0").indices;
+        indices.clear();
+        for (int at = 0; at < kDraws; ++at)
+          indices.push_back(sample_at(rank.number, step % 2 * kDraws + at));
+      }
+    }
+    const auto findings = passes_are_partitions(run).findings;
+    return findings.empty() ? "" : findings.front().pattern;
+  };
+  EXPECT_EQ(pattern([](int, int at) { return at; }), "");
+  EXPECT_EQ(pattern([](int rank, int at) { return rank == 0 ? at : (at + 7) % (2 * kDraws); }),
+            "overlapping_draws");
+  EXPECT_EQ(pattern([](int rank, int at) { return 2 * rank * kDraws + at; }), "");
+}
+
 // A sampler of the program's own splits an order that each rank shuffled itself, of a dataset whose
 // length is known or not, or PyTorch's draws at random.
 TEST(OwnData, FindASplitOfAnOrderOfEachRanksOwn) {

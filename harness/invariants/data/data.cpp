@@ -229,6 +229,7 @@ Judgement passes_are_partitions(const RecordedRun& run) {
     judged += was_judged ? 1 : 0;
     if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
     if (row.is_sharded() && repeats) {
+      found(repeats_own_orders(row), at, may_divide);
       if (judgement.remarks.empty()) judgement.remarks.push_back(repeated(row));
       continue;
     }

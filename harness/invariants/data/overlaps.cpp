@@ -133,6 +133,42 @@ bool deals_once(const PassRow& row) {
                         }));
 }
 
+std::optional<Finding> repeats_own_orders(const PassRow& row) {
+  constexpr size_t kSharedLeast = 8;
+  const auto& first = row.by_rank.front();
+  const auto times = first.is->whole("repeats").value_or(1);
+  const auto world = static_cast<int64_t>(row.by_rank.size());
+  // Whole orders, one behind the other, repeat each sample far from where it was.
+  const bool is_of_one_order = static_cast<int64_t>(row.draws()) <= first.length() + world * times;
+  if (times <= 1 || !row.is_sharded() || !row.all_whole() || !is_of_one_order) return {};
+  std::map<int64_t, size_t> places;  // of the first rank
+  for (size_t at = 0; at < first.indices.size(); ++at) places.try_emplace(first.indices[at], at);
+  size_t shared = 0, apart = 0;
+  for (size_t rank = 1; rank < row.by_rank.size(); ++rank) {
+    std::set<int64_t> seen;
+    const auto& indices = row.by_rank[rank].indices;
+    for (size_t at = 0; at < indices.size(); ++at) {
+      const auto found = places.find(indices[at]);
+      if (found == places.end() || !seen.insert(indices[at]).second) continue;
+      ++shared;
+      const auto distance = std::max(at, found->second) - std::min(at, found->second);
+      apart += distance > static_cast<size_t>(times) ? 1 : 0;
+    }
+  }
+  if (shared < kSharedLeast || 2 * apart < shared) return {};
+  return Finding{"",
+                 "overlapping_draws",
+                 row.place(),
+                 row.place() + ": its " + first.is->text("sampler") + " deals each sample " +
+                     std::to_string(times) +
+                     " times, to ranks that lie side by side, and ranks drew " +
+                     std::to_string(apart) + " of " + counted(shared, "sample") +
+                     " that they share with rank 0 elsewhere in their orders: each rank splits an "
+                     "order of its own",
+                 {Cause{"a random generator of the sampler that has another state on each rank: "
+                        "seed it with the epoch alone"}}};
+}
+
 bool repeats_on_purpose(const PassRow& row) {
   const auto& first = *row.by_rank.front().is;
   if (first.whole("repeats").value_or(1) > 1) return true;

@@ -23,6 +23,10 @@ bool deals_once(const PassRow& row);
 // often.
 bool repeats_on_purpose(const PassRow& row);
 
+// A finding where a sampler that splits deals each sample several times, and each rank an order of
+// its own.
+std::optional<Finding> repeats_own_orders(const PassRow& row);
+
 // Ranks whose forwards got samples of each other's, though no loader handed them out: batches that
 // the program cut by hand.
 struct SharedInputs {
