@@ -192,7 +192,7 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
   std::ranges::move(subsets_evaluated(all), std::back_inserter(split));
   for (auto remark : {evaluation_not_reduced(run, split), left_out(rows, all)})
     if (remark) judgement.remarks.push_back(std::move(*remark));
-  if (split.empty() && judgement.remarks.empty())
+  if (rows.empty() && judgement.remarks.empty())
     return {.why_not = "no pass without a backward was split over the ranks"};
   judgement.compared = counted(split.size(), "pass", "passes");
   return judgement;
