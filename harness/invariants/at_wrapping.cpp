@@ -2,8 +2,8 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
-#include "harness/invariants/own/not_data_parallel.h"
-#include "harness/invariants/own/updates_by_hand.h"
+#include "harness/invariants/habits/not_data_parallel.h"
+#include "harness/invariants/habits/updates_by_hand.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/data/uneven_batches.h"
 #include "harness/invariants/endings.h"
-#include "harness/invariants/own/not_data_parallel.h"
+#include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/divided.h"
 #include "harness/verdict/ladders.h"

@@ -4,7 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
 #include "harness/invariants/data/uneven_batches.h"
-#include "harness/invariants/own/updates_by_hand.h"
+#include "harness/invariants/habits/updates_by_hand.h"
 #include "harness/verdict/trace.h"
 #include "harness/verdict/usual_cause.h"
 

@@ -3,10 +3,10 @@
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/own_metrics.h"
 #include "harness/invariants/optimizers/settings.h"
-#include "harness/invariants/own/local_rounds.h"
-#include "harness/invariants/own/not_data_parallel.h"
-#include "harness/invariants/own/own_buffers.h"
-#include "harness/invariants/own/populations.h"
+#include "harness/invariants/habits/local_rounds.h"
+#include "harness/invariants/habits/not_data_parallel.h"
+#include "harness/invariants/habits/own_buffers.h"
+#include "harness/invariants/habits/populations.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

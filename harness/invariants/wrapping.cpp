@@ -3,7 +3,7 @@
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/settings.h"
-#include "harness/invariants/own/not_data_parallel.h"
+#include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Checks tensors that each rank has of its own on purpose.
-#include "harness/invariants/own/own_tensors.h"
+#include "harness/invariants/habits/own_tensors.h"
 
 #include "harness/invariants/canaries/right_run.h"
 #include "harness/invariants/judge_run.h"
-#include "harness/invariants/own/own_trainings.h"
+#include "harness/invariants/habits/own_trainings.h"
 
 #include <gtest/gtest.h>
 

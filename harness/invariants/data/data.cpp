@@ -3,8 +3,8 @@
 #include "harness/invariants/data/batches.h"
 #include "harness/invariants/data/numberings.h"
 #include "harness/invariants/data/overlaps.h"
-#include "harness/invariants/own/not_data_parallel.h"
-#include "harness/invariants/own/populations.h"
+#include "harness/invariants/habits/not_data_parallel.h"
+#include "harness/invariants/habits/populations.h"
 #include "harness/invariants/rows.h"
 #include "harness/verdict/trace.h"
 

@@ -2,8 +2,8 @@
 #include "harness/invariants/local_updates.h"
 
 #include "harness/invariants/canaries/right_run.h"
-#include "harness/invariants/own/local_rounds.h"
-#include "harness/invariants/own/scaled_averages.h"
+#include "harness/invariants/habits/local_rounds.h"
+#include "harness/invariants/habits/scaled_averages.h"
 
 #include <gtest/gtest.h>
 

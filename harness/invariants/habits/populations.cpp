@@ -1,4 +1,4 @@
-#include "harness/invariants/own/populations.h"
+#include "harness/invariants/habits/populations.h"
 
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/settings.h"

@@ -1,4 +1,4 @@
-#include "harness/invariants/own/local_rounds.h"
+#include "harness/invariants/habits/local_rounds.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/data/uneven_batches.h"

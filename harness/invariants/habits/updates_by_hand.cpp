@@ -1,4 +1,4 @@
-#include "harness/invariants/own/updates_by_hand.h"
+#include "harness/invariants/habits/updates_by_hand.h"
 
 #include "harness/invariants/local_updates.h"
 

@@ -1,9 +1,9 @@
-#include "harness/invariants/own/ends_by_hand.h"
+#include "harness/invariants/habits/ends_by_hand.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
 #include "harness/invariants/local_updates.h"
-#include "harness/invariants/own/updates_by_hand.h"
+#include "harness/invariants/habits/updates_by_hand.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

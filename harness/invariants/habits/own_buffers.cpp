@@ -1,4 +1,4 @@
-#include "harness/invariants/own/own_buffers.h"
+#include "harness/invariants/habits/own_buffers.h"
 
 #include "harness/base/text.h"
 

@@ -1,4 +1,4 @@
-#include "harness/invariants/own/evaluated_parameters.h"
+#include "harness/invariants/habits/evaluated_parameters.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"

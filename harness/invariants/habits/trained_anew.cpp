@@ -1,4 +1,4 @@
-#include "harness/invariants/own/trained_anew.h"
+#include "harness/invariants/habits/trained_anew.h"
 
 #include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/unwrapped.h"

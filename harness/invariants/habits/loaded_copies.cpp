@@ -1,4 +1,4 @@
-#include "harness/invariants/own/loaded_copies.h"
+#include "harness/invariants/habits/loaded_copies.h"
 
 #include "harness/base/text.h"
 #include "harness/verdict/trace.h"

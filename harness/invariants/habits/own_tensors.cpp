@@ -1,4 +1,4 @@
-#include "harness/invariants/own/own_tensors.h"
+#include "harness/invariants/habits/own_tensors.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/rows.h"

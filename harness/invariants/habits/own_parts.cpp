@@ -1,4 +1,4 @@
-#include "harness/invariants/own/own_parts.h"
+#include "harness/invariants/habits/own_parts.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/local_updates.h"

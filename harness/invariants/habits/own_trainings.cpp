@@ -1,8 +1,8 @@
-#include "harness/invariants/own/own_trainings.h"
+#include "harness/invariants/habits/own_trainings.h"
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
-#include "harness/invariants/own/trained_anew.h"
+#include "harness/invariants/habits/trained_anew.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>
