@@ -1,9 +1,9 @@
 #include "harness/invariants/at_wrapping.h"
 
 #include "harness/base/text.h"
-#include "harness/invariants/local_updates.h"
 #include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/habits/updates_by_hand.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/verdict/trace.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Judges whether all ranks hold the same parameters.
 #include "harness/base/text.h"
 #include "harness/invariants/at_wrapping.h"
-#include "harness/invariants/local_updates.h"
 #include "harness/invariants/habits/ends_by_hand.h"
 #include "harness/invariants/habits/evaluated_parameters.h"
 #include "harness/invariants/habits/loaded_copies.h"
@@ -9,6 +8,7 @@
 #include "harness/invariants/habits/own_parts.h"
 #include "harness/invariants/habits/scaled_averages.h"
 #include "harness/invariants/habits/updates_by_hand.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/invariants/taken_gradients.h"
 #include "harness/invariants/unwrapped.h"
 

@@ -1,12 +1,12 @@
 // Judges whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/base/text.h"
-#include "harness/invariants/local_updates.h"
-#include "harness/invariants/optimizers/own_metrics.h"
-#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/habits/local_rounds.h"
 #include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/habits/own_buffers.h"
 #include "harness/invariants/habits/populations.h"
+#include "harness/invariants/local_updates.h"
+#include "harness/invariants/optimizers/own_metrics.h"
+#include "harness/invariants/optimizers/settings.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

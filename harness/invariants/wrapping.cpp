@@ -1,9 +1,9 @@
 // Judges whether the forwards of what is trained run through the wrapper that averages over the
 // ranks.
 #include "harness/base/text.h"
+#include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/local_updates.h"
 #include "harness/invariants/optimizers/settings.h"
-#include "harness/invariants/habits/not_data_parallel.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

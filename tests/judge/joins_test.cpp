@@ -58,7 +58,8 @@ std::vector<std::string> failing(const RecordedRun& run) {
 
 TEST(Joins, OfUnevenRanksAreNoMistake) {
   EXPECT_EQ(failing(uneven_run()), std::vector<std::string>());
-  for (const auto& rank : with_joins_aligned(uneven_run())->ranks)
+  const auto aligned = with_joins_aligned(uneven_run());
+  for (const auto& rank : aligned->ranks)
     EXPECT_EQ(rank.history.events.back().at, (Moment{kSteps - 1, "backward"}));
 }
 

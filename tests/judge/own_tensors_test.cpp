@@ -2,8 +2,8 @@
 #include "harness/invariants/habits/own_tensors.h"
 
 #include "harness/invariants/canaries/right_run.h"
-#include "harness/invariants/judge_run.h"
 #include "harness/invariants/habits/own_trainings.h"
+#include "harness/invariants/judge_run.h"
 
 #include <gtest/gtest.h>
 

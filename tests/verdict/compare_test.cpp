@@ -17,7 +17,7 @@ TensorValue floats(const std::vector<float>& values, std::vector<int64_t> shape 
   if (shape.empty()) shape = {static_cast<int64_t>(values.size())};
   TensorValue out{"float32", shape, {}};
   out.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
+  if (!values.empty()) std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
   return out;
 }
 

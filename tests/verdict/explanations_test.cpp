@@ -87,7 +87,7 @@ TEST(Explanations, AStateThatNobodySentIsARanksOwnOrAnothers) {
   EXPECT_EQ(own.pattern, "own_initial_state");
   EXPECT_EQ(own.cause, "a reason");
   EXPECT_EQ(pattern({{6, 9}, {6, 9}, {6, 9}}, right, states), "took_another_ranks_state");
-  EXPECT_EQ(pattern({{1, 2}, {8, 8}, {6, 9}}, right, states), "no_two_ranks_agree");
+  EXPECT_EQ(pattern({{1, 2}, {8, 8}, {6, 9}}, right, states), "only_rank_zero_right");
 }
 
 TEST(Explanations, EqualShapesMayChangePlaces) {

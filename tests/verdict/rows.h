@@ -10,7 +10,7 @@ namespace lockstep {
 inline TensorValue floats_of(const std::vector<float>& values) {
   TensorValue out{"float32", {static_cast<int64_t>(values.size())}, {}};
   out.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
+  if (!values.empty()) std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
   return out;
 }
 

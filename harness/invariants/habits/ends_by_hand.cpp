@@ -2,8 +2,8 @@
 
 #include "harness/base/text.h"
 #include "harness/invariants/endings.h"
-#include "harness/invariants/local_updates.h"
 #include "harness/invariants/habits/updates_by_hand.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/invariants/unwrapped.h"
 
 #include <algorithm>

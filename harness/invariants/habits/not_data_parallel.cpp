@@ -1,9 +1,9 @@
 #include "harness/invariants/habits/not_data_parallel.h"
 
-#include "harness/invariants/local_updates.h"
 #include "harness/invariants/habits/local_rounds.h"
 #include "harness/invariants/habits/own_parts.h"
 #include "harness/invariants/habits/populations.h"
+#include "harness/invariants/local_updates.h"
 #include "harness/invariants/unwrapped.h"
 #include "harness/recorded/passes.h"
 #include "harness/verdict/trace.h"

@@ -1,8 +1,8 @@
 #include "harness/invariants/habits/scaled_averages.h"
 
 #include "harness/base/text.h"
-#include "harness/invariants/local_updates.h"
 #include "harness/invariants/habits/updates_by_hand.h"
+#include "harness/invariants/local_updates.h"
 
 #include <algorithm>
 #include <cmath>

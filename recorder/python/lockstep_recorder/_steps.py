@@ -11,16 +11,34 @@ PAIRS_LEAST = 3  # That say by what one is a multiple of the other.
 PART = 1e-3  # By which rounding may change a quotient.
 
 
-def before_update(optimizer, args, kwargs):
-    """The last hook before a step."""
-    if not is_compiling() and _state.recorder.is_on():
-        quietly("update", _state.recorder.training.steps.take, optimizer)
+def further_hooks(optimizer):
+    """The hooks of the program that come last before a step, behind the recorder's, which is one of all optimizers; empty where it has none."""
+    own, of_all = optimizer._optimizer_step_pre_hooks, getattr(optimizers, "_global_optimizer_pre_hooks", {})
+    if own:
+        return own
+    is_last = not of_all or getattr(next(reversed(of_all.values())), "__module__", None) == __package__ + "._install"
+    return {} if is_last else of_all
 
 
-def has_further_hooks(optimizer):
-    """Whether hooks of the program come behind the recorder's, which is one of all optimizers."""
-    of_all = list(getattr(optimizers, "_global_optimizer_pre_hooks", {}).values())
-    return bool(optimizer._optimizer_step_pre_hooks) or bool(of_all) and getattr(of_all[-1], "__module__", None) != __package__ + "._install"
+class LastHook:
+    """Stands for the last of some hooks during one step, and calls `then` behind it. The hooks stay as many as they are, for one that
+    removes itself."""
+
+    def __init__(self, hooks, then):
+        self.hooks, self.then = hooks, then
+        self.key = next(reversed(hooks))
+        self.hook = hooks[self.key]
+        hooks[self.key] = self
+
+    def __call__(self, optimizer, args, kwargs):
+        result = self.hook(optimizer, args, kwargs)
+        if not is_compiling() and _state.recorder.is_on():
+            quietly("update", self.then, optimizer)
+        return result
+
+    def end(self):
+        if self.hooks.get(self.key) is self:
+            self.hooks[self.key] = self.hook
 
 
 def is_nested(optimizer):
@@ -49,7 +67,7 @@ class Steps:
     """The steps of optimizers, from before their gradients are taken."""
 
     def __init__(self, training):
-        self.training, self.handle = training, None
+        self.training, self.last_hook = training, None
         self.before = None  # Some values of parameters and gradients as a step of the program's own takes them, and rates.
 
     def begin(self, optimizer, args, kwargs):
@@ -57,8 +75,8 @@ class Steps:
         self.before = self.before if is_nested(optimizer) else None
         if args[1:] or kwargs.get("closure"):
             return  # They are computed within.
-        if has_further_hooks(optimizer):
-            self.handle = optimizer.register_step_pre_hook(before_update)
+        if hooks := further_hooks(optimizer):
+            self.last_hook = LastHook(hooks, self.take)
         else:
             self.take(optimizer)
 
@@ -80,9 +98,9 @@ class Steps:
             self.tell_factor(optimizer)
 
     def end_hook(self):
-        if self.handle is not None:
-            self.handle.remove()
-        self.handle = None
+        if self.last_hook is not None:
+            self.last_hook.end()
+        self.last_hook = None
 
     def tell_factor(self, optimizer):
         """By what a step multiplied its gradients: as parameters moved, where they moved along these, or in place."""

@@ -1,7 +1,7 @@
 // Ways to train that are no averages of one model's gradients: what is wrong, a remark, not judged.
 #include "harness/invariants/canaries/right_run.h"
-#include "harness/invariants/judge_run.h"
 #include "harness/invariants/habits/not_data_parallel.h"
+#include "harness/invariants/judge_run.h"
 
 #include <gtest/gtest.h>
 

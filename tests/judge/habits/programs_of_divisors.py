@@ -107,6 +107,7 @@ def multiply_in_the_step(rank, name):
             p.grad.mul_(1 / world if name == "step_hook_that_divides" else world)
     if name.startswith("step_hook"):
         (optimizers[0].register_step_post_hook if name == "step_hook_behind" else optimizers[0].register_step_pre_hook)(change)
+        once = optimizers[0].register_step_pre_hook(lambda *_: once.remove())  # The last hook; the recorder must leave it its dictionary.
     for number, (x, y) in enumerate(batches()):
         ddp.zero_grad()
         if "hook_divides" in name or name == "step_hook_that_divides":
