@@ -8,6 +8,7 @@ from ._gradients import STEPS_MOST, number_of, sample_of_each
 from ._hooks import is_compiling, quietly
 
 PAIRS_LEAST = 3  # That say by what one is a multiple of the other.
+STEPS_BETWEEN = 4  # Behind the first ones, since a step may multiply in a warm-up alone.
 PART = 1e-3  # By which rounding may change a quotient.
 
 
@@ -82,7 +83,8 @@ class Steps:
 
     def take(self, optimizer):
         self.training.take(optimizer, self.training.strangers(optimizer, self.training.owners()))
-        if self.before is None and is_own(optimizer) and self.training.record.step < STEPS_MOST:
+        step = self.training.record.step
+        if self.before is None and is_own(optimizer) and (step < STEPS_MOST or step % STEPS_BETWEEN == 0):
             self.before = *self.values(optimizer), rates_of(optimizer)
 
     def values(self, optimizer):

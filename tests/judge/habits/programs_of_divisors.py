@@ -97,7 +97,7 @@ def multiply_in_the_step(rank, name):
         ddp.register_comm_hook(None, lambda state, bucket: dist.all_reduce(bucket.buffer().div_(world if name == "hook_divides_and_again_summed" else world * world), async_op=True).get_future().then(
             lambda future: future.value()[0]))
     some, rest = (parameters, []) if name != "own_step_of_a_part" else (parameters[:2], parameters[2:])
-    own = {"own_step": 100, "own_step_of_a_part": 100, "own_step_once": 1}.get(name)
+    own = {"own_step": 100, "own_step_of_a_part": 100, "own_step_once": 1, "own_step_nine_times": 9}.get(name)
     optimizers = [Multiplying(some, 0.1, own) if own else sgd(ddp)] + [torch.optim.SGD(each, 0.1) for each in [rest] if each]
     calls = []
 
@@ -248,7 +248,7 @@ def schedule(rank, name):
 PROGRAMS = {divide_by_hand: ("divided_again", "divided_accumulated", "divided_multiplied"),
             sum_over_all: ("labels_of_all", "labels_of_all_multiplied_behind", "labels_of_all_in_a_hook_that_sums"),
             sum_over_batches_of_all: ("batches_of_all", "batches_of_all_added_up", "batches_of_own"),
-            multiply_in_the_step: ("step_hook", "step_hook_behind_a_hook_divides", "own_step", "own_step_of_a_part", "own_step_once", "step_hook_once", "step_hook_behind",
+            multiply_in_the_step: ("step_hook", "step_hook_behind_a_hook_divides", "own_step", "own_step_of_a_part", "own_step_once", "own_step_nine_times", "step_hook_once", "step_hook_behind",
                                    "step_hook_that_divides", "hook_divides_and_again_summed"),
             accumulate_and_sum: ("accumulated_and_summed", "accumulated_divided_and_summed", "losses_divided_and_summed"),
             sum_beside_a_head: ("sums", "sums_beside_an_average"), take_half: ("halves",),

@@ -27,6 +27,7 @@ MISTAKES = {
     "divided_by_three": ("gradients.are_averages", "another_divisor", "divided by 3, and there are 2 ranks"),
     "own_step_of_a_part": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "own_step_once": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
+    "own_step_nine_times": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "step_hook_once": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "step_hook_behind": ("gradients.are_averages", "divided_twice", "is not multiplied by the number of ranks"),
     "step_hook_that_divides": ("gradients.are_averages", "divided_twice", "a division by hand behind the backward"),
