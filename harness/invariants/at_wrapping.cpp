@@ -43,12 +43,8 @@ std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
 std::vector<std::string> ignored_in(const Rank& rank) {
   std::vector<std::string> names;
   for (const auto& record : rank.records) {
-    const auto* model = model_in(record);
-    const auto ignored = model && model->values.is_object()
-                             ? model->values.value("ignored", Json::array())
-                             : Json::array();
-    for (const auto& name : ignored)
-      if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
+    if (const auto* model = model_in(record))
+      for (const auto& name : model->texts("ignored")) names.push_back(one_line(name));
   }
   return names;
 }
@@ -91,10 +87,7 @@ Details replaced_after_wrapping(const Rank& rank, const std::string& model) {
     const auto* fact = fact_in(record, fact::kReplaced);
     if (!fact || (!model.empty() && fact->text("model") != model)) continue;
     names.clear();
-    const auto found = fact->values.find("tensors");
-    if (found != fact->values.end() && found->is_array())
-      for (const auto& name : *found)
-        if (name.is_string()) names.insert(one_line(name.get<std::string>()));
+    for (const auto& name : fact->texts("tensors")) names.insert(one_line(name));
   }
   if (names.empty()) return {};
   return {

@@ -135,10 +135,7 @@ void keep_latest(const Row& row, std::vector<const Digests*>& by_rank) {
 }
 
 bool hold_the_same(const Digests* a, const Digests* b) {
-  return a && b &&
-         std::equal(a->values.begin(), a->values.end(), b->values.begin(), b->values.end(),
-                    [](const Digest& x, const Digest& y) { return x.bits == y.bits; }) &&
-         (a->list == b->list || *a->list == *b->list);
+  return a && b && have_equal_bits(*a, *b) && (a->list == b->list || *a->list == *b->list);
 }
 
 bool all_hold_the_same(const std::vector<const Digests*>& by_rank) {

@@ -20,9 +20,7 @@ bool are_parameters_of_a_model(const Digests* digests) {
 }
 
 bool hold_the_same(const Digests& a, const Digests& b) {
-  return a.list->of == b.list->of && a.list->tensors == b.list->tensors &&
-         std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(),
-                    [](const Digest& one, const Digest& other) { return one.bits == other.bits; });
+  return a.list->of == b.list->of && a.list->tensors == b.list->tensors && have_equal_bits(a, b);
 }
 
 // The parameters of the first model as the first update found them: a checkpoint may be loaded

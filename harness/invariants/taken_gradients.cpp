@@ -22,10 +22,7 @@ std::optional<Row> last_in_step(const RecordedRun& run, const char* role, const 
 
 // Names what an update took, of gradients that were `before` behind the backward.
 std::string taken_text(const Digests& before, const Digests& after) {
-  bool is_same = before.values.size() == after.values.size();
-  for (size_t at = 0; is_same && at < before.values.size(); ++at)
-    is_same = before.values[at].bits == after.values[at].bits;
-  if (is_same) return kUnchanged;
+  if (have_equal_bits(before, after)) return kUnchanged;
   const double factor = factor_between(before, after);
   const auto number = short_number(factor);
   return factor == 0 || number == "1" ? "others" : number + " times those";

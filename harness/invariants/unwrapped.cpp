@@ -129,10 +129,7 @@ bool keeps_its_parameters(const Rank& rank) {
     const auto* is = digests_in(record, role::kParameters);
     if (!is) continue;
     const auto* before = first.try_emplace(is->list->of, is).first->second;
-    if (!std::equal(is->values.begin(), is->values.end(), before->values.begin(),
-                    before->values.end(),
-                    [](const Digest& a, const Digest& b) { return a.bits == b.bits; }))
-      return false;
+    if (!have_equal_bits(*is, *before)) return false;
   }
   return !first.empty();
 }

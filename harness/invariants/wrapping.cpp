@@ -158,11 +158,9 @@ std::optional<Found> update_from_own_gradients(const Rank& rank, const Agreement
 std::string mode_text(const Fact& backward) {
   const bool trains = backward.truth("training");
   const std::string mode = trains ? "training mode" : "evaluation mode";
-  const auto others = backward.values.find("others");
-  if (others == backward.values.end() || !others->is_array() || others->empty()) return mode;
   std::vector<std::string> names;
-  for (const auto& name : *others)
-    if (name.is_string()) names.push_back(one_line(name.get<std::string>()));
+  for (const auto& name : backward.texts("others")) names.push_back(one_line(name));
+  if (names.empty()) return mode;
   return mode + " with " + excerpt(joined(names, ", ")) + " in " +
          (trains ? "evaluation mode" : "training mode");
 }

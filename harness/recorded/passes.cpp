@@ -19,8 +19,7 @@ void read_samples(const Fact& fact, HandedBatch& batch) {
   const auto rows = fact.values.find("rows");
   if (rows == fact.values.end() || !rows->is_array() || rows->empty()) return;
   if (!(*rows)[0].is_number_integer()) return;
-  for (size_t at = 1; at < rows->size(); ++at)
-    if ((*rows)[at].is_string()) batch.samples.push_back((*rows)[at].get<std::string>());
+  batch.samples = fact.texts("rows");
   batch.count = std::max(batch.samples.size(),
                          static_cast<size_t>(std::max<int64_t>(0, (*rows)[0].get<int64_t>())));
 }
@@ -199,6 +198,10 @@ std::vector<int64_t> Pass::batch(size_t number) const {
 
 bool PassRow::all(bool Pass::*member) const {
   return std::all_of(by_rank.begin(), by_rank.end(), [&](const Pass& p) { return p.*member; });
+}
+
+bool PassRow::is_of_distributed_sampler() const {
+  return by_rank.front().is->text("sampler") == "DistributedSampler";
 }
 
 size_t PassRow::draws() const {

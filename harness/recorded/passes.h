@@ -53,7 +53,8 @@ struct PassRow {
   bool all(bool Pass::*member) const;
   bool all_whole() const;
   bool is_sharded() const;
-  size_t draws() const;  // of all ranks
+  bool is_of_distributed_sampler() const;  // PyTorch's, and not one of the program's own
+  size_t draws() const;                    // of all ranks
   std::string place() const { return "pass " + std::to_string(number) + " of " + source; }
 };
 

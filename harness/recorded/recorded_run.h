@@ -40,6 +40,9 @@ struct Digests {
   std::vector<TensorValue> elements = {};
 };
 
+// True if both have as many values, of the same bits.
+bool have_equal_bits(const Digests& a, const Digests& b);
+
 // The bytes of a whole tensor; -1 where it has no such number, or one that no folder holds.
 int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape);
 
@@ -52,6 +55,8 @@ struct Fact {
   std::optional<int64_t> whole(const char* field) const;  // none where it is no whole number
   std::optional<double> number(const char* field) const;  // none where it is no number
   bool truth(const char* field) const;                    // false where it is no truth
+  // The texts of a list, as they are in the file; none where it is no list.
+  std::vector<std::string> texts(const char* field) const;
 };
 
 // The indices that a loader or a sampler dealt.

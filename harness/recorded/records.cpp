@@ -16,9 +16,22 @@ int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape) 
   return bytes;
 }
 
+bool have_equal_bits(const Digests& a, const Digests& b) {
+  return std::ranges::equal(a.values, b.values, {}, &Digest::bits, &Digest::bits);
+}
+
 std::string Fact::text(const char* field) const {
   const auto found = values.find(field);
   return found != values.end() && found->is_string() ? one_line(found->get<std::string>()) : "";
+}
+
+std::vector<std::string> Fact::texts(const char* field) const {
+  std::vector<std::string> all;
+  const auto found = values.find(field);
+  if (found == values.end() || !found->is_array()) return all;
+  for (const auto& each : *found)
+    if (each.is_string()) all.push_back(each.get<std::string>());
+  return all;
 }
 
 std::optional<int64_t> Fact::whole(const char* field) const {

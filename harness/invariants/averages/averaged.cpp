@@ -48,6 +48,22 @@ std::vector<AveragedGradients> averaged_by(const Rank& rank) {
   return all;
 }
 
+bool steps_multiply(const RecordedRun& run) {
+  constexpr double kPart = 0.01;
+  const auto world = static_cast<double>(run.ranks.size());
+  return std::ranges::all_of(run.ranks, [&](const Rank& rank) {
+    std::set<std::string> updating, multiplying;
+    for (const auto& record : rank.records) {
+      if (const auto* update = optimizer_in(record)) updating.insert(update->name);
+      const auto* fact = fact_in(record, fact::kMultiplied);
+      if (!fact) continue;
+      if (!(std::abs(fact->number("by").value_or(0) - world) < kPart * world)) return false;
+      multiplying.insert(fact->text("optimizer"));
+    }
+    return !updating.empty() && updating == multiplying;
+  });
+}
+
 }  // namespace
 
 std::vector<AveragedValue> values_of(const AveragedByRank& ranks) {
@@ -73,23 +89,8 @@ std::string gradients_text(const AveragedGradients& is) {
          " of " + is.of;
 }
 
-bool steps_multiply(const RecordedRun& run) {
-  constexpr double kPart = 0.01;
-  const auto world = static_cast<double>(run.ranks.size());
-  return std::ranges::all_of(run.ranks, [&](const Rank& rank) {
-    std::set<std::string> updating, multiplying;
-    for (const auto& record : rank.records) {
-      if (const auto* update = optimizer_in(record)) updating.insert(update->name);
-      const auto* fact = fact_in(record, fact::kMultiplied);
-      if (!fact) continue;
-      if (!(std::abs(fact->number("by").value_or(0) - world) < kPart * world)) return false;
-      multiplying.insert(fact->text("optimizer"));
-    }
-    return !updating.empty() && updating == multiplying;
-  });
-}
-
-AveragesOfRun::AveragesOfRun(const RecordedRun& run) {
+AveragesOfRun::AveragesOfRun(const RecordedRun& run)
+    : are_multiplied_by_steps_(steps_multiply(run)) {
   for (const auto& rank : run.ranks) by_rank_.push_back(averaged_by(rank));
   for (size_t number = 0; number < by_rank_.front().size(); ++number) {
     AveragedByRank ranks;

@@ -34,19 +34,20 @@ std::vector<AveragedValue> values_of(const AveragedByRank& ranks);
 // "the gradients after a backward of model 0".
 std::string gradients_text(const AveragedGradients& is);
 
-// True if the steps of every optimizer multiply gradients by the number of ranks themselves, as far
-// as the ranks could tell.
-bool steps_multiply(const RecordedRun& run);
-
 // The averages of a run that all ranks have.
 class AveragesOfRun {
  public:
   explicit AveragesOfRun(const RecordedRun& run);
   const std::vector<AveragedByRank>& all() const { return all_; }
 
+  // The steps of every optimizer multiply gradients by the number of ranks themselves, as far as
+  // the ranks could tell.
+  bool are_multiplied_by_steps() const { return are_multiplied_by_steps_; }
+
  private:
   std::vector<std::vector<AveragedGradients>> by_rank_;
   std::vector<AveragedByRank> all_;
+  bool are_multiplied_by_steps_;
 };
 
 }  // namespace lockstep::recorded

@@ -128,8 +128,7 @@ std::optional<Finding> clipped_before_averaging(const RecordedRun& run) {
       if (!fact) continue;
       if (fact->name == fact::kClip &&
           fact->number("norm").value_or(0) > fact->number("most").value_or(0))
-        for (const auto& of : fact->values.value("own", Json::array()))
-          if (of.is_string()) clipped[one_line(of.get<std::string>())] = &record;
+        for (const auto& of : fact->texts("own")) clipped[one_line(of)] = &record;
       if (fact->name != fact::kAveragedGradients || !clipped.contains(fact->text("of")) ||
           record.at.step != clipped[fact->text("of")]->at.step ||
           elements_summed(rank, record.at.step) == 0)

@@ -170,7 +170,7 @@ Found divided_twice(const Moment& at, const std::string& what, std::string cause
 }  // namespace
 
 std::optional<Found> divided_again(const RecordedRun& run, const AveragesOfRun& averages) {
-  if (steps_multiply(run)) return {};
+  if (averages.are_multiplied_by_steps()) return {};
   const auto hooked = hooked_in(run);
   if (const auto divided = divided_by_hand(run, hooked))
     return divided_twice(

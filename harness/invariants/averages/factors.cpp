@@ -123,21 +123,21 @@ int64_t divisor_of(const AveragedByRank& ranks) {
 
 // Averages of one backward each, all divided by one number that is not that of the ranks. Where
 // some are divided by another one, the program scales gradients on purpose.
-void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRank>& all,
+void add_another_divisor(const RecordedRun& run, const AveragesOfRun& averages,
                          Judgement& judgement) {
   constexpr size_t kTimesLeast = 3;
   const auto world = static_cast<int64_t>(run.ranks.size());
-  if (all.size() < kTimesLeast) return;
-  const auto divisor = divisor_of(all.front());
-  if (divisor < 2 || divisor == world || steps_multiply(run)) return;
-  for (const auto& ranks : all) {
+  if (averages.all().size() < kTimesLeast) return;
+  const auto divisor = divisor_of(averages.all().front());
+  if (divisor < 2 || divisor == world || averages.are_multiplied_by_steps()) return;
+  for (const auto& ranks : averages.all()) {
     const auto& is = *ranks.front();
     if (is.backwards != 1 || divisor_of(ranks) != divisor || differ(factor_behind(run, is), 1) ||
         !have_one_whole_part(run, is.at.step) ||
         loss_weights_in(run, is.at.step) != LossWeights::whole)
       return;
   }
-  const auto& first = *all.front().front();
+  const auto& first = *averages.all().front().front();
   const auto what = " are the sum of those that the ranks computed divided by " +
                     std::to_string(divisor) + ", and there are " + std::to_string(world) + " ranks";
   // A program may divide by the root of the number of ranks, to make up for the larger batch.
@@ -149,14 +149,14 @@ void add_another_divisor(const RecordedRun& run, const std::vector<AveragedByRan
 }
 
 // Where a loss that the program multiplies by the number of ranks does not want it.
-void add_divided_twice(const RecordedRun& run, const std::vector<AveragedByRank>& all,
+void add_divided_twice(const RecordedRun& run, const AveragesOfRun& averages,
                        Judgement& judgement) {
   constexpr size_t kTimesLeast = 2;  // clipping may hit the factor once
-  if (steps_multiply(run)) return;
+  if (averages.are_multiplied_by_steps()) return;
   const auto world = static_cast<double>(run.ranks.size());
   std::map<std::string, AveragedByRank> divided;
   std::set<std::string> others;
-  for (const auto& ranks : all) {
+  for (const auto& ranks : averages.all()) {
     const auto& first = *ranks.front();
     if (first.backwards == 1 && is_times_the_average(ranks, 1 / world) &&
         differ(factor_behind(run, first), world))
@@ -199,8 +199,8 @@ void add_factors(const RecordedRun& run, const AveragesOfRun& averages, Judgemen
                  size_t& compared) {
   for (const auto& ranks : averages.all()) compared += values_of(ranks).empty() ? 0 : 1;
   add_sums(run, averages.all(), judgement);
-  add_divided_twice(run, averages.all(), judgement);
-  if (judgement.findings.empty()) add_another_divisor(run, averages.all(), judgement);
+  add_divided_twice(run, averages, judgement);
+  if (judgement.findings.empty()) add_another_divisor(run, averages, judgement);
   if (auto same = same_gradients(averages.all());
       same && !exchanges_activations(run, averages.all().front().front()->at.step)) {
     judgement.add(Found{std::move(*same), averages.all().front().front()->at});

@@ -30,10 +30,6 @@ double bits_of(const std::vector<int64_t>& indices, int64_t length) {
          std::log2(static_cast<double>(std::max<int64_t>(length, 2)));
 }
 
-bool is_of_the_program(const PassRow& row) {
-  return row.by_rank.front().is->text("sampler") != "DistributedSampler";
-}
-
 std::string rank_pair(size_t a, size_t b) {
   return "rank " + std::to_string(a) + " and rank " + std::to_string(b);
 }
@@ -82,7 +78,7 @@ SameBatches same_batches(const PassRow& row) {
       out.batches = std::max(out.batches, is.compared);
       // A batch that holds the same by chance is one of many. So is one with which a sampler of
       // the program's own pads each of its groups.
-      const bool may_pad = row.is_sharded() && is_of_the_program(row);
+      const bool may_pad = row.is_sharded() && !row.is_of_distributed_sampler();
       const bool by_indices = is.bits >= kBitsLeast && (!may_pad || 4 * is.drawn >= is.compared);
       const bool by_content = is.handed > 0 && is.handed == is.compared;
       if (out.finding || !(by_indices || by_content)) continue;

@@ -46,7 +46,7 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
   }
   const int64_t batch = std::max<int64_t>(first.is->whole("batch_size").value_or(1), 1);
   // A sampler of the program's own may fill up the last batch of each rank.
-  const auto round = first.is->text("sampler") == "DistributedSampler" ? world : world * batch;
+  const auto round = row.is_of_distributed_sampler() ? world : world * batch;
   const int64_t padding = drops || length % round == 0 ? 0 : round - length % round;
   const auto distinct = static_cast<int64_t>(counts.size());
   const int64_t tail = first.is->truth("drops_batch") ? world * std::max<int64_t>(batch - 1, 0) : 0;

@@ -16,8 +16,7 @@ std::map<std::string, Rows> inputs_of(const Rank& rank) {
   std::map<std::string, Rows> all;  // by model
   for (const auto& record : rank.records)
     if (const auto* fact = fact_in(record, fact::kInputs))
-      for (const auto& print : fact->values.value("rows", Json::array()))
-        if (print.is_string()) all[fact->text("model")].push_back(print.get<std::string>());
+      for (auto& print : fact->texts("rows")) all[fact->text("model")].push_back(std::move(print));
   return all;
 }
 

@@ -172,7 +172,7 @@ std::optional<Finding> repeats_own_orders(const PassRow& row) {
 bool repeats_on_purpose(const PassRow& row) {
   const auto& first = *row.by_rank.front().is;
   if (first.whole("repeats").value_or(1) > 1) return true;
-  if (first.text("sampler") == "DistributedSampler") return false;
+  if (row.is_of_distributed_sampler()) return false;
   return std::any_of(row.by_rank.begin(), row.by_rank.end(), [](const Pass& pass) {
     const std::set<int64_t> distinct(pass.indices.begin(), pass.indices.end());
     return distinct.size() + 1 < pass.indices.size();  // one may be padding

@@ -74,11 +74,8 @@ Names divided_layers(const RecordedRun& run) {
       if (!fact) continue;
       auto& of_rank = by_rank[fact->name];
       of_rank.resize(run.ranks.size());
-      of_rank[rank].clear();  // of the last update, which knows most graphs
-      const auto found = fact->values.find("between");
-      if (found == fact->values.end() || !found->is_array()) continue;
-      for (const auto& name : *found)
-        if (name.is_string()) of_rank[rank].insert(name.get<std::string>());
+      const auto names = fact->texts("between");  // the last update knows most graphs
+      of_rank[rank] = {names.begin(), names.end()};
     }
   Names names;
   for (const auto& [of, of_ranks] : by_rank) {

@@ -50,18 +50,13 @@ Trainings trainings_in(const Rank& rank) {
   return all;
 }
 
-// The lists may be of two optimizers.
-bool have_the_same_values(const Digests& a, const Digests& b) {
-  return std::ranges::equal(a.values, b.values, {}, &Digest::bits, &Digest::bits);
-}
-
 // True if the training begins with the same values on all ranks, which no rank left before.
 bool begins_anew(const std::vector<const std::vector<Training>*>& ranks, size_t number) {
   const auto* first = (*ranks.front())[number].begun;
   return std::ranges::all_of(ranks, [&](const auto* trainings) {
     const auto& is = (*trainings)[number];
-    if (!is.begun || !first || !have_the_same_values(*is.begun, *first)) return false;
-    return number == 0 || !have_the_same_values(*(*trainings)[number - 1].left, *first);
+    if (!is.begun || !first || !have_equal_bits(*is.begun, *first)) return false;
+    return number == 0 || !have_equal_bits(*(*trainings)[number - 1].left, *first);
   });
 }
 
